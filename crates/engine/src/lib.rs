@@ -1,0 +1,10 @@
+//! Binds lanes, models and text: the engine thread, its requests and replies, and a target over a device.
+//!
+//! **Architecture invariant:** nothing here knows HTTP or a particular device. Data goes down once as a
+//! [`Request`] and up once as [`Event`]s; nothing calls back. A dropped [`Reply`] is a cancel command.
+
+mod request;
+
+pub use request::{
+    EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
+};

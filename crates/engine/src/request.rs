@@ -1,0 +1,174 @@
+//! What goes into the engine and what comes out.
+
+use std::time::Duration;
+
+use forerunner_lanes::{SamplingRule, TokenId};
+
+/// One reply asked for, already tokenized.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The prompt; not empty.
+    pub prompt: Vec<TokenId>,
+    /// Most reply tokens; the context's rest when `None`.
+    pub max_tokens: Option<usize>,
+    /// How tokens are drawn. The seed is always set: a server draws one at random when the client gave none.
+    pub rule: SamplingRule,
+    /// Where the reply ends.
+    pub stop: StopRule,
+    /// Whether drafting is allowed; it changes time, never text.
+    pub draft: bool,
+}
+
+/// Where a reply ends, besides its length.
+#[derive(Debug, Clone, Default)]
+pub struct StopRule {
+    /// The reply ends before the first of these in its text; they are not part of it.
+    pub strings: Vec<String>,
+    /// Go on past the model's end-of-sequence tokens.
+    pub ignore_end_of_sequence: bool,
+}
+
+/// Why a request was refused before it ran. All are the caller's faults but [`RequestError::QueueFull`] and
+/// [`RequestError::Stopping`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// The prompt leaves no room for a reply.
+    #[error(
+        "the prompt has {prompt_tokens} tokens and the reply may have {max_tokens}; this engine's context is {context}"
+    )]
+    ContextLengthExceeded {
+        /// Tokens in the prompt.
+        prompt_tokens: usize,
+        /// Reply tokens asked for.
+        max_tokens: usize,
+        /// Longest context of a sequence.
+        context: usize,
+    },
+    /// A field is out of its range.
+    #[error("{field} is {found}; accepted: {accepted}")]
+    Invalid {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// What is accepted.
+        accepted: String,
+    },
+    /// As many requests wait as the queue takes.
+    #[error("{waiting} requests are waiting; the queue takes {limit}")]
+    QueueFull {
+        /// Requests waiting.
+        waiting: usize,
+        /// `--max-queue`
+        limit: usize,
+    },
+    /// The engine is shutting down.
+    #[error("the engine is stopping")]
+    Stopping,
+}
+
+/// What a [`Reply`] yields, in order; the last one is [`Event::Finished`] or [`Event::Failed`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// New text of the reply, and the tokens committed since the last event. Text may lag behind tokens: half
+    /// a character or the beginning of a stop string is held back. Either may be empty.
+    Text {
+        /// Text to append.
+        text: String,
+        /// Tokens committed.
+        tokens: Vec<TokenId>,
+    },
+    /// The reply is whole.
+    Finished {
+        /// Why it ended.
+        reason: FinishReason,
+        /// How it went.
+        statistics: Statistics,
+    },
+    /// The engine failed; the reply is not whole.
+    Failed {
+        /// What went wrong.
+        message: String,
+    },
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// An end-of-sequence token or a stop string.
+    Stop,
+    /// The token limit.
+    Length,
+}
+
+/// How a reply went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Statistics {
+    /// Tokens in the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens of the prompt found in the prefix cache.
+    pub cached_tokens: usize,
+    /// Tokens drawn for the reply, an end-of-sequence token included.
+    pub reply_tokens: usize,
+    /// From submission to the first token.
+    pub time_to_first_token: Duration,
+    /// From the first token to the last.
+    pub decode_time: Duration,
+    /// Rounds that decoded this reply.
+    pub rounds: usize,
+    /// Those with drafts in this reply's window.
+    pub drafted_rounds: usize,
+    /// Drafts verified.
+    pub drafts: usize,
+    /// Drafts accepted.
+    pub accepted_drafts: usize,
+    /// Per draft position (0 is the first draft of a window): drafts verified, drafts accepted.
+    pub by_position: Vec<(usize, usize)>,
+    /// Why the reply, or its end, ran without drafts; `None` when it was drafted to its end.
+    pub draft_off_reason: Option<String>,
+}
+
+/// What an engine is, for `/v1/models`, `info` and the banner.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineInfo {
+    /// Model name, such as the directory's.
+    pub model: String,
+    /// Drafter name, when one is loaded.
+    pub drafter: Option<String>,
+    /// Device name and mode, such as `cpu (avx512)`.
+    pub device: String,
+    /// Longest context of a sequence.
+    pub context: usize,
+    /// Lanes.
+    pub parallel: usize,
+    /// Vocabulary size.
+    pub vocabulary: usize,
+}
+
+/// What an engine is doing, for `/health` and metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Sequences with a lane.
+    pub running: usize,
+    /// Requests without one yet.
+    pub waiting: usize,
+    /// Pages in use.
+    pub pages_in_use: usize,
+}
+
+/// A reply in progress. Dropping it before its end cancels it: its lane is free after the current round.
+pub struct Reply {
+    pub(crate) events: tokio::sync::mpsc::UnboundedReceiver<Event>,
+}
+
+impl Reply {
+    /// The next event; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// The next event, waiting on this thread; `None` after the last one. Not for use inside a runtime.
+    pub fn next_blocking(&mut self) -> Option<Event> {
+        self.events.blocking_recv()
+    }
+}

@@ -1,0 +1,265 @@
+//! What a round asks of a target: the seam between the scheduler and everything that computes.
+//!
+//! One call covers all lanes. A target holds the drafter behind it; the scheduler knows drafts only as tokens
+//! with chances.
+
+use std::ops::Range;
+
+/// A token of the target's vocabulary.
+pub type TokenId = u32;
+
+/// Most rows of one decode window: the pending token and its drafts.
+pub const MAX_WINDOW: usize = 32;
+
+/// What a target can hold and do; fixed at start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Lanes that may be open at once.
+    pub lanes: usize,
+    /// Longest context of a lane in tokens, prompt plus reply.
+    pub context: usize,
+    /// Most rows of one round.
+    pub rows: usize,
+    /// Most drafts the drafter makes in one hold; 0 without a drafter.
+    pub block: usize,
+    /// Whether the drafter says how sure it is ([`HeldDraft::confidence`]).
+    pub has_confidence: bool,
+}
+
+/// How a lane draws its tokens (specs/lanes.md section 2). The default is greedy without penalties.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingRule {
+    /// 0 for greedy.
+    pub temperature: f32,
+    /// Candidates kept, 0 for all.
+    pub top_k: u32,
+    /// Probability mass kept, 1 for all.
+    pub top_p: f32,
+    /// Least share of the best candidate's probability, 0 for all.
+    pub min_p: f32,
+    /// 1 for none.
+    pub repetition_penalty: f32,
+    /// 0 for none.
+    pub presence_penalty: f32,
+    /// 0 for none.
+    pub frequency_penalty: f32,
+    /// Added to the logits of single tokens.
+    pub logit_bias: Vec<(TokenId, f32)>,
+    /// Key of every draw; the same seed draws the same reply.
+    pub seed: u64,
+    /// Which of a request's choices this is.
+    pub choice: u32,
+}
+
+impl Default for SamplingRule {
+    fn default() -> Self {
+        SamplingRule {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            logit_bias: Vec::new(),
+            seed: 0,
+            choice: 0,
+        }
+    }
+}
+
+/// A lane about to be used by a sequence.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenLane<'a> {
+    /// The whole prompt; the target may note which tokens stand in it (repetition penalty) and may find a
+    /// stored prefix of it.
+    pub prompt: &'a [TokenId],
+    /// Most tokens the lane will ever hold, prompt plus reply. Memory for all of them is reserved now, so that
+    /// a round never runs out of it.
+    pub context: usize,
+    /// How it draws.
+    pub rule: &'a SamplingRule,
+    /// Whether this sequence may be drafted: the drafter then keeps its context up to date.
+    pub drafted: bool,
+}
+
+/// Where a decode window's first row comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PendingSource {
+    /// All tokens of the window are given by the host.
+    Host,
+    /// The pending token is the lane's last draw, still on the device; the window's tokens start after it. For
+    /// pipelined rounds, where the host has not read it yet.
+    LastDraw,
+}
+
+/// One lane's rows in a round. Its tokens are `Round::tokens[tokens]`, at positions from `position` on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// The lane, open.
+    pub lane: usize,
+    /// Absolute position of the first row: the lane's committed length.
+    pub position: usize,
+    /// A prompt chunk, or the pending token and then its drafts.
+    pub tokens: Range<usize>,
+    /// Where the pending token comes from.
+    pub pending: PendingSource,
+    /// How many of the last tokens are drafts: kept only while they equal the draws before them. 0 for a prompt
+    /// chunk, whose rows are all kept.
+    pub drafts: usize,
+    /// Whether the last `drafts + 1` rows draw. False only for a prompt chunk that is not the last one.
+    pub draws: bool,
+    /// Drafts to make for the lane's next round after this one, at most `Limits::block`; 0 for none. Needs
+    /// `draws` and a lane opened with `drafted`.
+    pub hold: usize,
+}
+
+/// The tokens a row may draw, as bits: bit `t % 32` of word `t / 32` allows token `t`.
+#[derive(Debug, Clone, Copy)]
+pub struct RowMask<'a> {
+    /// Index into `Round::windows`.
+    pub window: usize,
+    /// Which of the window's draws, from 0.
+    pub draw: usize,
+    /// `vocabulary.div_ceil(32)` words.
+    pub allowed: &'a [u32],
+}
+
+/// All that one round computes. Lanes appear at most once.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    /// Tokens of all windows.
+    pub tokens: &'a [TokenId],
+    /// The windows, in any order of lanes.
+    pub windows: &'a [Window],
+    /// Masks for draws that are constrained; a draw without one may take any token.
+    pub masks: &'a [RowMask<'a>],
+}
+
+/// A draft made for the lane's next round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeldDraft {
+    /// The token.
+    pub token: TokenId,
+    /// Logit of the chance that it is accepted if all before it are; not a number without a confidence head.
+    pub confidence: f32,
+}
+
+/// What one window got. Ranges point into [`RoundOut`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WindowOut {
+    /// Its draws, in row order: `drafts + 1` of them, none for a window that does not draw.
+    pub drawn: Range<usize>,
+    /// Drafts that the target accepted, as computed where the round ran; the scheduler computes the same from
+    /// `drawn` and asserts that both agree.
+    pub accepted: usize,
+    /// Drafts made for the next round.
+    pub held: Range<usize>,
+}
+
+/// A round's one read-back. Kept by the caller and reused, so that a steady round allocates nothing.
+#[derive(Debug, Clone, Default)]
+pub struct RoundOut {
+    /// One entry a window, in the round's order.
+    pub windows: Vec<WindowOut>,
+    /// Draws of all windows.
+    pub drawn: Vec<TokenId>,
+    /// Held drafts of all windows.
+    pub held: Vec<HeldDraft>,
+    /// Distinct experts touched, summed over layers; 0 for dense models.
+    pub distinct_experts: usize,
+}
+
+impl RoundOut {
+    /// Empties it, keeping its memory.
+    pub fn clear(&mut self) {
+        self.windows.clear();
+        self.drawn.clear();
+        self.held.clear();
+        self.distinct_experts = 0;
+    }
+}
+
+/// Why a target refused or failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetError {
+    /// The lane's memory cannot be reserved now; it may be later, when other lanes have closed.
+    Full {
+        /// Pages asked for.
+        pages_needed: usize,
+        /// Pages that are free.
+        pages_free: usize,
+    },
+    /// The lane's memory can never be reserved on this target.
+    TooLarge {
+        /// Pages asked for.
+        pages_needed: usize,
+        /// Pages that exist.
+        pages_total: usize,
+    },
+    /// The round failed and committed nothing; lanes are as before it.
+    Failed(String),
+}
+
+impl std::fmt::Display for TargetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TargetError::Full { pages_needed, pages_free } => {
+                write!(f, "{pages_needed} pages are needed and {pages_free} are free")
+            }
+            TargetError::TooLarge { pages_needed, pages_total } => {
+                write!(f, "{pages_needed} pages are needed and {pages_total} exist")
+            }
+            TargetError::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+/// Computes rounds. Object-safe: above the engine there is one `Box<dyn Target>`, one virtual call a round.
+///
+/// # Contract
+/// - A draw depends on the lane's own history, rule and position alone: never on the other windows, on how its
+///   prompt was cut into chunks, or on drafts made or rejected.
+/// - After a round a lane's committed length is `position + rows - drafts + accepted`; rows past it have
+///   vanished everywhere.
+/// - An error leaves every lane as it was before the call.
+pub trait Target {
+    /// What this target can hold and do.
+    fn limits(&self) -> &Limits;
+
+    /// Reserves memory for lane `lane`, which is closed, and starts it empty.
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError>;
+
+    /// Runs one round; `out` is cleared and filled.
+    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError>;
+
+    /// Frees an open lane's memory.
+    fn close(&mut self, lane: usize);
+
+    /// Pages in use, for tests and metrics: 0 when every lane is closed.
+    fn pages_in_use(&self) -> usize;
+}
+
+impl<T: Target + ?Sized> Target for Box<T> {
+    fn limits(&self) -> &Limits {
+        (**self).limits()
+    }
+
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+        (**self).open(lane, open)
+    }
+
+    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+        (**self).round(round, out)
+    }
+
+    fn close(&mut self, lane: usize) {
+        (**self).close(lane);
+    }
+
+    fn pages_in_use(&self) -> usize {
+        (**self).pages_in_use()
+    }
+}
