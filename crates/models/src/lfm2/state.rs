@@ -1,0 +1,91 @@
+//! What a target remembers between forwards, and the activations of one forward.
+
+use forerunner_checkpoint::{LayerKind, TargetConfig};
+use forerunner_tensor::{CONV_RING, ConvRing, Device, DeviceError, KeyValuePages, PAGE, Routing, bf16};
+
+use super::load::head_shape;
+use crate::layers::AttentionScratch;
+
+/// Keys, values and convolution rings of all lanes.
+pub struct State<D: Device> {
+    /// One entry a layer.
+    pub layers: Vec<LayerState<D>>,
+}
+
+/// One layer's memory.
+pub enum LayerState<D: Device> {
+    /// Keys and values in pages.
+    Attention(KeyValuePages<D>),
+    /// Gated rows of a short convolution.
+    Conv(ConvRing<D>),
+}
+
+impl<D: Device> State<D> {
+    /// Memory for `lanes` lanes that share `pages` pages.
+    pub fn new(device: &D, config: &TargetConfig, lanes: usize, pages: usize) -> Result<Self, DeviceError> {
+        let page = config.key_value_heads * PAGE * config.head_dim;
+        let layers = config.layers.iter().map(|kind| {
+            Ok(match kind {
+                LayerKind::Attention => LayerState::Attention(KeyValuePages {
+                    keys: device.allocate(pages * page)?,
+                    values: device.allocate(pages * page)?,
+                }),
+                LayerKind::Conv => {
+                    LayerState::Conv(ConvRing { gated: device.allocate(lanes * CONV_RING * config.hidden)? })
+                }
+            })
+        });
+        Ok(State { layers: layers.collect::<Result<_, DeviceError>>()? })
+    }
+}
+
+/// Activations of one forward, allocated once for the largest.
+pub struct Activations<D: Device> {
+    /// `[rows, hidden]`: the residual stream.
+    pub hidden: D::Buffer<bf16>,
+    /// `[rows, hidden]`: its norm.
+    pub normed: D::Buffer<bf16>,
+    /// `[rows, 3 * hidden]`: B, C and x of a convolution.
+    pub projected: D::Buffer<bf16>,
+    /// Of the attention layers; its `mixed` also takes a convolution's output.
+    pub attention: AttentionScratch<D>,
+    /// `[rows, taps * hidden]`: the stream after each tapped layer.
+    pub taps: D::Buffer<bf16>,
+    /// Picks of the current mixture layer.
+    pub routing: Routing<D>,
+    /// `[draws]`: the rows that draw.
+    pub draw_index: D::Buffer<i32>,
+    /// `[draws, hidden]`: the stream of those rows.
+    pub gathered: D::Buffer<bf16>,
+    /// `[draws, vocabulary]`
+    pub logits: D::Buffer<f32>,
+}
+
+impl<D: Device> Activations<D> {
+    /// Room for `rows` rows of which `draws` draw, with `taps` tapped layers.
+    pub fn new(
+        device: &D,
+        config: &TargetConfig,
+        rows: usize,
+        draws: usize,
+        taps: usize,
+    ) -> Result<Self, DeviceError> {
+        let hidden = config.hidden;
+        let picks = config.mixture.as_ref().map_or(1, |mixture| mixture.picks);
+        Ok(Activations {
+            hidden: device.allocate(rows * hidden)?,
+            normed: device.allocate(rows.max(draws) * hidden)?,
+            projected: device.allocate(rows * 3 * hidden)?,
+            attention: AttentionScratch::new(device, head_shape(config), rows)?,
+            taps: device.allocate(rows * taps * hidden)?,
+            routing: Routing {
+                experts: device.allocate(rows * picks)?,
+                weights: device.allocate(rows * picks)?,
+                distinct: device.allocate(config.layers.len())?,
+            },
+            draw_index: device.allocate(draws)?,
+            gathered: device.allocate(draws * hidden)?,
+            logits: device.allocate(draws * config.vocabulary)?,
+        })
+    }
+}
