@@ -14,11 +14,18 @@ pub const PROMPT_SEEN: u32 = 1 << 31;
 /// Everything a draw depends on besides the logits row (specs/lanes.md section 2). Plain words, the same bytes
 /// on every device.
 ///
-/// Filters apply in this order: mask, logit bias, penalties, temperature, top-k, top-p, min-p. Candidates are ordered by value
-/// (descending), then by id (ascending). `temperature == 0` is greedy: the highest value after penalties, ties
-/// to the lower id. Otherwise the draw is the argmax of the kept, scaled logits plus `-ln(-ln u)` with
-/// `u = (h + 1/2) / 2^32`, `h` the first word of Philox4x32-10 with key `seed` and counter
-/// `(position, token id, choice, 0)`; ties to the lower id.
+/// Filters apply in this order, all in fp32: mask, logit bias, penalties (repetition, presence, frequency),
+/// temperature (a division), top-k, top-p, min-p. Each sees what the one before it left; candidates are ordered
+/// by value (descending), then by id (ascending). `temperature == 0` is greedy: the highest value after
+/// penalties, ties to the lower id; the later filters are not read. Otherwise the draw is the argmax of the
+/// kept, scaled logits plus `-ln(-ln u)`, ties to the lower id.
+///
+/// `u = ((h >> 9) + 1/2) / 2^23`, `h` the first word of Philox4x32-10 with key `(seed_low, seed_high)` and
+/// counter `(position, token id, choice, 0)`. Upper 23 bits, because with them every step is exact in fp32 and
+/// `u` is never 0 or 1: `(h + 1/2) / 2^32` would round to 1 for large `h`, and its noise to infinity.
+///
+/// A mask allows at least one token. The readable definition is `draw_token` of the `reference` crate, and the
+/// vectors beside it are what every device must reproduce.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 pub struct DrawRow {
@@ -34,7 +41,8 @@ pub struct DrawRow {
     pub temperature: f32,
     /// Candidates kept, 0 for all.
     pub top_k: u32,
-    /// Keep the shortest prefix of the ordered candidates whose probabilities sum to at least this; 1 for all.
+    /// Keep the shortest prefix of the ordered candidates whose probabilities (a softmax over what top-k left)
+    /// sum to at least this; 1 for all.
     pub top_p: f32,
     /// Keep candidates with at least this share of the best one's probability; 0 for all.
     pub min_p: f32,
