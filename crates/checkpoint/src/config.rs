@@ -1,6 +1,15 @@
 //! What `config.json` says, parsed into types that cannot be wrong (specs/lfm2.md section 1, dspark.md 1.1).
 
+mod drafter;
+mod fields;
+mod quantization;
+mod target;
+
 use std::collections::BTreeMap;
+
+pub(crate) use drafter::read_drafter_config;
+pub(crate) use fields::{read_json, shorten};
+pub(crate) use target::read_target_config;
 
 /// The model families of `model_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,15 @@ pub struct QuantizationConfig {
     pub group_size: usize,
     /// Per tensor path (`model.layers.2.feed_forward.gate`): other widths, or `None` for not quantized.
     pub overrides: BTreeMap<String, Option<(u32, usize)>>,
+}
+
+impl QuantizationConfig {
+    /// Bits and group size of the matrix at `path`, with or without its `model.` prefix; `None` when it is not
+    /// quantized.
+    pub fn of(&self, path: &str) -> Option<(u32, usize)> {
+        let key = quantization::override_key(path);
+        self.overrides.get(&key).copied().unwrap_or(Some((self.bits, self.group_size)))
+    }
 }
 
 /// A target's configuration.

@@ -1,13 +1,6 @@
 //! A checkpoint's tensors by role, whatever the file calls them.
 
-use std::path::Path;
-
 use forerunner_tensor::{ExpertWeights, HostMatrix};
-
-use crate::{CheckpointError, DrafterConfig, TargetConfig};
-
-/// A target on disk: mapped, its inventory checked against its configuration, nothing copied yet.
-pub struct TargetCheckpoint {}
 
 /// One decoder layer. Norms are `[hidden]`.
 pub struct LayerWeights<'a> {
@@ -71,41 +64,8 @@ pub enum FeedForwardWeights<'a> {
     },
 }
 
-impl TargetCheckpoint {
-    /// Reads `config.json` in `directory`, maps its safetensors and checks that every tensor the configuration
-    /// asks for is there with its shape, and nothing else.
-    pub fn open(directory: &Path) -> Result<Self, CheckpointError> {
-        let _ = directory;
-        unimplemented!()
-    }
-
-    /// Its configuration.
-    pub fn config(&self) -> &TargetConfig {
-        unimplemented!()
-    }
-
-    /// `[vocabulary, hidden]`: the embedding table, which is also the head.
-    pub fn embedding(&self) -> Result<HostMatrix<'_>, CheckpointError> {
-        unimplemented!()
-    }
-
-    /// `[hidden]`: the norm before the head (`embedding_norm`).
-    pub fn final_norm(&self) -> Result<Vec<f32>, CheckpointError> {
-        unimplemented!()
-    }
-
-    /// Layer `index`.
-    pub fn layer(&self, index: usize) -> Result<LayerWeights<'_>, CheckpointError> {
-        let _ = index;
-        unimplemented!()
-    }
-}
-
-/// A DSpark drafter on disk.
-pub struct DrafterCheckpoint {}
-
 /// One drafter layer, with queries and keys as the file has them (see
-/// [`DrafterConfig::rope_is_neox_style`]).
+/// [`DrafterConfig::rope_is_neox_style`](crate::DrafterConfig::rope_is_neox_style)).
 pub struct DrafterLayerWeights<'a> {
     /// `[hidden]`
     pub input_norm: Vec<f32>,
@@ -145,29 +105,4 @@ pub struct DrafterHead<'a> {
     pub markov_next: HostMatrix<'a>,
     /// `[hidden + markov_rank]` weights and the bias.
     pub confidence: Option<(Vec<f32>, f32)>,
-}
-
-impl DrafterCheckpoint {
-    /// Reads and checks the drafter in `directory`, and that it fits `target`: hidden size, vocabulary, layer
-    /// count, tap ids.
-    pub fn open(directory: &Path, target: &TargetConfig) -> Result<Self, CheckpointError> {
-        let _ = (directory, target);
-        unimplemented!()
-    }
-
-    /// Its configuration.
-    pub fn config(&self) -> &DrafterConfig {
-        unimplemented!()
-    }
-
-    /// Everything outside the layers.
-    pub fn head(&self) -> Result<DrafterHead<'_>, CheckpointError> {
-        unimplemented!()
-    }
-
-    /// Layer `index`.
-    pub fn layer(&self, index: usize) -> Result<DrafterLayerWeights<'_>, CheckpointError> {
-        let _ = index;
-        unimplemented!()
-    }
 }

@@ -1,0 +1,225 @@
+//! A checkpoint's safetensors, mapped: one file, or the shards that an index names, seen as one.
+
+mod header;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use bytemuck::Pod;
+use memmap2::Mmap;
+use safetensors::Dtype;
+use serde_json::Value;
+
+use crate::CheckpointError;
+use crate::config::read_json;
+
+// Tensors are read in place: their bytes are little endian, and files are larger than 4 GiB.
+const _: () = assert!(cfg!(target_endian = "little") && size_of::<usize>() == 8);
+
+const SINGLE_FILE: &str = "model.safetensors";
+const INDEX_FILE: &str = "model.safetensors.index.json";
+
+/// All tensors of a checkpoint by canonical name (see [`canonical`]).
+pub(crate) struct Archive {
+    directory: PathBuf,
+    files: Vec<MappedFile>,
+    entries: BTreeMap<String, Entry>,
+}
+
+struct MappedFile {
+    path: PathBuf,
+    map: Mmap,
+}
+
+/// One tensor.
+pub(crate) struct Entry {
+    /// Its name in the file.
+    pub(crate) name: String,
+    /// Its shape.
+    pub(crate) shape: Vec<usize>,
+    /// Its bytes.
+    pub(crate) slice: TensorSlice,
+}
+
+/// A run of elements in a mapped file. Made from a checked header, so it lies within its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TensorSlice {
+    file: usize,
+    /// Its elements' type.
+    pub(crate) data_type: Dtype,
+    start: usize,
+    end: usize,
+}
+
+impl TensorSlice {
+    /// Its length in bytes.
+    pub(crate) fn byte_count(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Part `index` of `count` equal parts; both fit, since shapes are checked before slices are cut.
+    pub(crate) fn cut(&self, first_part: usize, parts: usize, part_count: usize) -> TensorSlice {
+        let part = self.byte_count() / part_count.max(1);
+        let start = self.start + first_part * part;
+        let end = start + parts * part;
+        assert!(end <= self.end, "parts {first_part}+{parts} of {part_count}");
+        TensorSlice { start, end, ..self.clone() }
+    }
+}
+
+impl Archive {
+    /// Maps the safetensors in `directory` and reads their headers; no tensor's bytes are touched.
+    pub(crate) fn open(directory: &Path) -> Result<Archive, CheckpointError> {
+        let mut archive =
+            Archive { directory: directory.into(), files: Vec::new(), entries: BTreeMap::new() };
+        let index = directory.join(INDEX_FILE);
+        if !index.exists() {
+            archive.add_file(directory.join(SINGLE_FILE))?;
+            return Ok(archive);
+        }
+        let weight_map = read_weight_map(&index)?;
+        for shard in weight_map.values().collect::<BTreeSet<_>>() {
+            if !directory.join(shard).exists() {
+                return Err(CheckpointError::MissingShard { path: index, shard: shard.clone() });
+            }
+            archive.add_file(directory.join(shard))?;
+        }
+        archive.check_weight_map(&weight_map)?;
+        Ok(archive)
+    }
+
+    /// Where it lies.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The files, in the order they were read.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| file.path.as_path())
+    }
+
+    /// The file that holds `slice`.
+    pub(crate) fn path_of(&self, slice: &TensorSlice) -> &Path {
+        &self.files[slice.file].path
+    }
+
+    /// The tensor with this canonical name.
+    pub(crate) fn get(&self, canonical: &str) -> Option<&Entry> {
+        self.entries.get(canonical)
+    }
+
+    /// All tensors, by canonical name.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry))
+    }
+
+    /// The bytes of `slice`.
+    pub(crate) fn bytes(&self, slice: &TensorSlice) -> &[u8] {
+        &self.files[slice.file].map[slice.start..slice.end]
+    }
+
+    /// The elements of `slice`: in place where the file has them aligned, copied otherwise.
+    pub(crate) fn elements<T: Pod>(&self, slice: &TensorSlice) -> Cow<'_, [T]> {
+        let bytes = self.bytes(slice);
+        match bytemuck::try_cast_slice(bytes) {
+            Ok(elements) => Cow::Borrowed(elements),
+            Err(_) => {
+                Cow::Owned(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+            }
+        }
+    }
+
+    fn add_file(&mut self, path: PathBuf) -> Result<(), CheckpointError> {
+        let map = map_file(&path)?;
+        let file = self.files.len();
+        for header_entry in header::read_header(&path, &map)? {
+            let slice = TensorSlice {
+                file,
+                data_type: header_entry.info.dtype,
+                start: header_entry.start,
+                end: header_entry.end,
+            };
+            let name = header_entry.name;
+            let key = canonical(&name).to_owned();
+            let entry = Entry { name, shape: header_entry.info.shape, slice };
+            if let Some(first) = self.entries.get(&key) {
+                let first = self.files.get(first.slice.file).map_or(&path, |file| &file.path).clone();
+                return Err(CheckpointError::DuplicateTensor { tensor: entry.name, first, second: path });
+            }
+            self.entries.insert(key, entry);
+        }
+        self.files.push(MappedFile { path, map });
+        Ok(())
+    }
+
+    /// Every tensor of the index is in the shard that the index names.
+    fn check_weight_map(&self, weight_map: &BTreeMap<String, String>) -> Result<(), CheckpointError> {
+        for (tensor, shard) in weight_map {
+            let shard = self.directory.join(shard);
+            let found = self.get(canonical(tensor)).map(|entry| self.path_of(&entry.slice));
+            if found != Some(shard.as_path()) {
+                return Err(CheckpointError::MissingTensor {
+                    path: shard,
+                    tensor: tensor.clone(),
+                    accepted: format!("every tensor in the file that {INDEX_FILE} names"),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tensor's name without the prefixes that exporters wrap around it: `language_model.` and `model.`.
+pub(crate) fn canonical(mut name: &str) -> &str {
+    while let Some(rest) = name.strip_prefix("language_model.").or_else(|| name.strip_prefix("model.")) {
+        name = rest;
+    }
+    name
+}
+
+fn map_file(path: &Path) -> Result<Mmap, CheckpointError> {
+    let io = |source| CheckpointError::Io { path: path.into(), source };
+    if !path.exists() {
+        let accepted = "model.safetensors, or model.safetensors.index.json and the shards it names";
+        return Err(CheckpointError::MissingFile { path: path.into(), accepted });
+    }
+    let file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    if length == 0 {
+        return Err(CheckpointError::Truncated { path: path.into(), found: 0, expected: 8 });
+    }
+    // SAFETY: the map is read-only and private to this archive. Like every mapped reader we rely on nobody
+    // shortening the file while it is served; checkpoints are written once and then left alone.
+    unsafe { Mmap::map(&file) }.map_err(io)
+}
+
+/// `weight_map` of the index: which file of the same directory holds a tensor.
+fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, CheckpointError> {
+    const ACCEPTED: &str = "an object from tensor names to names of files in the same directory";
+    let json = read_json(index)?;
+    let invalid = |found: &Value| CheckpointError::InvalidField {
+        path: index.into(),
+        field: "weight_map".into(),
+        found: crate::config::shorten(found),
+        accepted: ACCEPTED.into(),
+    };
+    let map = json.get("weight_map").ok_or_else(|| CheckpointError::MissingField {
+        path: index.into(),
+        field: "weight_map".into(),
+        accepted: ACCEPTED.into(),
+    })?;
+    let map = map.as_object().filter(|map| !map.is_empty()).ok_or_else(|| invalid(map))?;
+    map.iter()
+        .map(|(tensor, shard)| match shard.as_str() {
+            Some(name) if is_file_name(name) => Ok((tensor.clone(), name.to_owned())),
+            _ => Err(invalid(shard)),
+        })
+        .collect()
+}
+
+/// Whether `name` stays in its directory.
+fn is_file_name(name: &str) -> bool {
+    !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..")
+}
