@@ -1,10 +1,41 @@
 //! The scheduling core: which rows run in a round, and what they commit.
 //!
+//! The way through is [`Lanes::step`]: admit (`admission`), choose who has a turn (`turns`), plan windows
+//! (`plan`, which asks `chances`, `depth` and `allocate`), run one round on the target, then commit (`accept`).
+//! Decisions are functions that return values; only `lanes`, `admission` and `commit` change anything.
+//!
 //! **Architecture invariant:** this crate knows no device, no model and no text. It depends on the standard
 //! library only, and its tests run in seconds against the fakes in this crate.
+//!
+//! **Architecture invariant:** a sequence commits only tokens that the target drew. Drafts, chances, costs and
+//! clocks decide how many rows run, never what a row says.
 
+mod accept;
+mod admission;
+mod allocate;
+mod chances;
+mod clock;
+mod commit;
+mod cost;
+mod deliver;
+mod depth;
+pub mod fake;
+mod lanes;
+mod measure;
+mod overhead;
+mod plan;
+mod sequence;
+mod statistics;
 mod target;
+mod turns;
 
+pub use chances::Calibration;
+pub use clock::{Clock, SystemClock};
+pub use cost::{CostTable, HoldCosts};
+pub use deliver::{Committed, Delivery, Finish, Finished};
+pub use lanes::{Lanes, Options};
+pub use sequence::{NewSequence, SequenceId, SubmitError};
+pub use statistics::{DraftOff, SequenceStatistics, Totals};
 pub use target::{
     HeldDraft, Limits, MAX_WINDOW, OpenLane, PendingSource, Round, RoundOut, RowMask, SamplingRule, Target,
     TargetError, TokenId, Window, WindowOut,

@@ -1,0 +1,63 @@
+//! What the fake demands of a round before it runs it. Each message has both numbers.
+
+use crate::target::{Limits, MAX_WINDOW, PendingSource, Round, Window};
+
+/// What the fake knows of an open lane.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub length: usize,
+    pub prompt: usize,
+    pub context: usize,
+    pub drafted: bool,
+}
+
+/// Panics unless the round keeps to the contract of `Target::round`.
+pub(super) fn check_round(
+    round: &Round<'_>,
+    limits: &Limits,
+    vocabulary: u32,
+    known: impl Fn(usize) -> Option<Known>,
+) {
+    let rows: usize = round.windows.iter().map(|window| window.tokens.len()).sum();
+    assert!(!round.windows.is_empty(), "a round without windows");
+    assert!(rows <= limits.rows, "{rows} rows where {} are the most", limits.rows);
+    assert_eq!(rows, round.tokens.len(), "windows and tokens differ in number");
+    for (index, window) in round.windows.iter().enumerate() {
+        let lane = window.lane;
+        let again = round.windows[..index].iter().any(|other| other.lane == lane);
+        assert!(!again, "lane {lane} has two windows");
+        let known = known(lane).unwrap_or_else(|| panic!("lane {lane} is not open"));
+        check_window(window, limits, known);
+    }
+    for &token in round.tokens {
+        assert!(token < vocabulary, "token {token} where the vocabulary has {vocabulary}");
+    }
+}
+
+fn check_window(window: &Window, limits: &Limits, known: Known) {
+    let (lane, rows) = (window.lane, window.tokens.len());
+    assert_eq!(window.position, known.length, "lane {lane} is at another position than its window");
+    assert_eq!(window.pending, PendingSource::Host, "lane {lane}: the fake reads tokens from the host only");
+    assert!(rows > window.drafts, "lane {lane}: {rows} rows with {} drafts", window.drafts);
+    let end = window.position + rows;
+    assert!(end <= known.context, "lane {lane}: row {end} of a context of {}", known.context);
+    if window.position < known.prompt {
+        assert!(end <= known.prompt, "lane {lane}: a chunk to {end} of a prompt of {}", known.prompt);
+        assert_eq!(window.drafts, 0, "lane {lane}: drafts in a prompt chunk");
+        assert_eq!(window.draws, end == known.prompt, "lane {lane}: only the last prompt row draws");
+    } else {
+        assert!(window.draws, "lane {lane}: a decode window that does not draw");
+        assert!(rows <= MAX_WINDOW, "lane {lane}: a window of {rows} rows");
+        assert_eq!(rows, window.drafts + 1, "lane {lane}: a decode window has one pending token");
+    }
+    assert!(
+        window.hold <= limits.block,
+        "lane {lane}: a hold of {} in a block of {}",
+        window.hold,
+        limits.block
+    );
+    if window.hold > 0 {
+        assert!(known.drafted, "lane {lane}: a hold in a lane that is not drafted");
+        assert!(window.draws, "lane {lane}: a hold after a round that draws nothing");
+    }
+}

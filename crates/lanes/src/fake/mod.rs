@@ -1,0 +1,15 @@
+//! Fakes: a target, a drafter and a clock with no model behind them, strict about the contract and able to lie.
+//!
+//! The fake's next token is a hash of the whole history, so that any slip of a rollback, a position or a
+//! neighbour changes the text.
+
+mod clock;
+mod contract;
+mod drafter;
+mod random;
+mod target;
+
+pub use clock::{ScriptedClock, ScriptedCosts};
+pub use drafter::{Confidence, DrafterScript, Rightness};
+pub use random::Random;
+pub use target::{Failures, FakeScript, FakeTarget, Fault};

@@ -1,0 +1,244 @@
+//! The round loop: what waits, what runs, and one step of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::chances::Calibration;
+use crate::clock::{Clock, SystemClock};
+use crate::cost::CostTable;
+use crate::deliver::Delivery;
+use crate::overhead::Overheads;
+use crate::plan::{Plan, Situation};
+use crate::sequence::{NewSequence, Sequence, SequenceId, SubmitError};
+use crate::statistics::{SequenceStatistics, Totals};
+use crate::target::{Limits, Round, RoundOut, Target, TargetError};
+use crate::turns::NextTurns;
+
+/// How the scheduler runs. None of this changes a reply's text.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Most prompt rows of a round, over all prompts: long chunks are cheaper by token, and running replies
+    /// wait for them.
+    pub prompt_chunk: usize,
+    /// Sequences that may wait for a lane.
+    pub max_waiting: usize,
+    /// What rounds and holds cost.
+    pub costs: CostTable,
+    /// Temperatures of the drafter's confidences.
+    pub calibration: Calibration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            prompt_chunk: 256,
+            max_waiting: 64,
+            costs: CostTable::default(),
+            calibration: Calibration::default(),
+        }
+    }
+}
+
+/// Time that a measurement of the cost table may take.
+const MEASURE_BUDGET: Duration = Duration::from_millis(900);
+
+/// Runs sequences on a target, round by round.
+pub struct Lanes<T: Target, C: Clock = SystemClock> {
+    pub(crate) target: T,
+    pub(crate) clock: C,
+    pub(crate) limits: Limits,
+    pub(crate) options: Options,
+    pub(crate) waiting: VecDeque<Sequence>,
+    /// What each of the target's lanes runs.
+    pub(crate) running: Vec<Option<Sequence>>,
+    pub(crate) plan: Plan,
+    pub(crate) out: RoundOut,
+    pub(crate) overheads: Overheads,
+    pub(crate) next_turns: NextTurns,
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) totals: Totals,
+    round: u64,
+    next_id: u64,
+}
+
+impl<T: Target> Lanes<T> {
+    /// A scheduler on the machine's clock.
+    pub fn new(target: T, options: Options) -> Self {
+        Lanes::with_clock(target, options, SystemClock::default())
+    }
+}
+
+impl<T: Target, C: Clock> Lanes<T, C> {
+    /// A scheduler on a given clock. All lanes of the target are closed.
+    pub fn with_clock(target: T, options: Options, clock: C) -> Self {
+        let limits = target.limits().clone();
+        assert!(limits.lanes > 0 && limits.rows > 0, "a target without lanes or rows: {limits:?}");
+        assert!(options.prompt_chunk > 0, "a prompt chunk has at least one row");
+        let out = RoundOut {
+            windows: Vec::with_capacity(limits.lanes),
+            drawn: Vec::with_capacity(limits.rows),
+            held: Vec::with_capacity(limits.lanes * limits.block),
+            distinct_experts: 0,
+        };
+        Lanes {
+            target,
+            clock,
+            options,
+            waiting: VecDeque::new(),
+            running: (0..limits.lanes).map(|_| None).collect(),
+            plan: Plan::with_capacity(&limits),
+            out,
+            overheads: Overheads::new(limits.lanes),
+            next_turns: NextTurns::default(),
+            deliveries: Vec::with_capacity(limits.lanes),
+            totals: Totals::default(),
+            round: 0,
+            next_id: 0,
+            limits,
+        }
+    }
+
+    /// Takes a sequence; it begins with the next step that has a lane and memory for it, in order of submission.
+    pub fn submit(&mut self, sequence: NewSequence) -> Result<SequenceId, SubmitError> {
+        self.check(&sequence)?;
+        let id = SequenceId(self.next_id);
+        self.next_id += 1;
+        self.waiting.push_back(Sequence::new(id, sequence, &self.limits));
+        Ok(id)
+    }
+
+    fn check(&self, new: &NewSequence) -> Result<(), SubmitError> {
+        let (prompt_tokens, max_tokens, context) = (new.prompt.len(), new.max_tokens, self.limits.context);
+        if prompt_tokens == 0 {
+            return Err(SubmitError::EmptyPrompt);
+        }
+        if max_tokens == 0 {
+            return Err(SubmitError::NoTokensAsked);
+        }
+        if prompt_tokens.saturating_add(max_tokens) > context {
+            return Err(SubmitError::ContextExceeded { prompt_tokens, max_tokens, context });
+        }
+        // Sequences that the next step can give a lane do not count as waiting.
+        let waiting = self.waiting.len().saturating_sub(self.limits.lanes - self.running());
+        let limit = self.options.max_waiting;
+        if self.waiting.len() >= limit + self.limits.lanes - self.running() {
+            return Err(SubmitError::QueueFull { waiting, limit });
+        }
+        Ok(())
+    }
+
+    /// Ends a sequence that nobody waits for any more. Its lane is free at once and nothing more is delivered.
+    /// What it took until now, if it was still alive.
+    pub fn cancel(&mut self, id: SequenceId) -> Option<SequenceStatistics> {
+        let ended = self.remove(id);
+        self.totals.cancelled += u64::from(ended.is_some());
+        ended
+    }
+
+    /// Ends a sequence whose reply is complete for a reason that only the caller knows, such as a stop string.
+    /// Like [`Lanes::cancel`], but counted as finished.
+    pub fn finish(&mut self, id: SequenceId) -> Option<SequenceStatistics> {
+        let ended = self.remove(id);
+        self.totals.finished += u64::from(ended.is_some());
+        ended
+    }
+
+    fn remove(&mut self, id: SequenceId) -> Option<SequenceStatistics> {
+        if let Some(index) = self.waiting.iter().position(|sequence| sequence.id == id) {
+            return self.waiting.remove(index).map(|sequence| sequence.statistics);
+        }
+        let is = |slot: &Option<Sequence>| slot.as_ref().is_some_and(|sequence| sequence.id == id);
+        let lane = self.running.iter().position(is)?;
+        Some(self.release(lane).statistics)
+    }
+
+    /// Frees a lane; what ran in it.
+    pub(crate) fn release(&mut self, lane: usize) -> Sequence {
+        self.target.close(lane);
+        self.running[lane].take().expect("a lane that is released runs a sequence")
+    }
+
+    /// One round: admits, plans, runs, commits. Returns at most one delivery a sequence, none when there is
+    /// nothing to do.
+    pub fn step(&mut self) -> &[Delivery] {
+        self.deliveries.clear();
+        self.admit();
+        self.plan.make(&Situation {
+            lanes: &self.running,
+            limits: &self.limits,
+            options: &self.options,
+            overheads: &self.overheads,
+            next_turns: self.next_turns,
+            round: self.round,
+        });
+        if !self.plan.windows.is_empty() {
+            self.run();
+        }
+        &self.deliveries
+    }
+
+    fn run(&mut self) {
+        let started = self.clock.now();
+        let round = Round { tokens: &self.plan.tokens, windows: &self.plan.windows, masks: &[] };
+        let result = self.target.round(&round, &mut self.out);
+        let took = self.clock.now().saturating_sub(started);
+        self.round += 1;
+        match result {
+            Ok(()) => self.commit(took),
+            Err(error) => self.blame(&error),
+        }
+    }
+
+    /// Measures the cost table on the idle target, within about a second.
+    pub fn measure_costs(&mut self, vocabulary: usize) -> Result<&CostTable, TargetError> {
+        assert!(self.running() == 0, "costs are measured while nothing runs");
+        self.options.costs = CostTable::measure(&mut self.target, &self.clock, vocabulary, MEASURE_BUDGET)?;
+        Ok(&self.options.costs)
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running() == 0
+    }
+
+    /// Sequences that have a lane.
+    pub fn running(&self) -> usize {
+        self.running.iter().flatten().count()
+    }
+
+    /// Sequences that wait for a lane.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// What a live sequence took until now.
+    pub fn statistics(&self, id: SequenceId) -> Option<&SequenceStatistics> {
+        let all = self.running.iter().flatten().chain(&self.waiting);
+        all.into_iter().find(|sequence| sequence.id == id).map(|sequence| &sequence.statistics)
+    }
+
+    /// Counts over all sequences.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// What rounds and holds cost.
+    pub fn costs(&self) -> &CostTable {
+        &self.options.costs
+    }
+
+    /// What the target can hold and do.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The target's pages in use: 0 when idle, but for a prefix cache.
+    pub fn pages_in_use(&self) -> usize {
+        self.target.pages_in_use()
+    }
+
+    /// The target.
+    pub fn target(&self) -> &T {
+        &self.target
+    }
+}

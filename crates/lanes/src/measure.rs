@@ -1,0 +1,327 @@
+//! Measures the cost table on an idle target, through the target's own rounds.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::clock::{Clock, milliseconds};
+use crate::cost::{CostTable, HoldCosts};
+use crate::target::{
+    Limits, MAX_WINDOW, OpenLane, PendingSource, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
+    Window,
+};
+
+/// Row counts that are timed, as far as rounds of decode windows can have them.
+const ROWS: [usize; 17] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// Lane counts for which a hold is timed.
+const HOLD_LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Samples that are taken however slow the target: without them there is no table.
+const SAMPLES_LEAST: usize = 3;
+
+/// Timed rounds of a sample, of which the fastest counts.
+const REPEATS: usize = 7;
+
+/// A sample this much below the one before it is not believed; both are timed again.
+const DIP: f64 = 0.97;
+
+/// Longest context of a lane that is measured.
+const CONTEXT: usize = 512;
+
+/// Prompt of a lane that is measured.
+const PROMPT: usize = 8;
+
+/// Step between token ids: real text spreads over the vocabulary, and so over a router's experts.
+const TOKEN_STRIDE: usize = 7919;
+
+impl CostTable {
+    /// Times rounds by rows and holds by depth and lanes, within about `budget`. All lanes are closed before and
+    /// after.
+    pub fn measure<T, C>(
+        target: &mut T,
+        clock: &C,
+        vocabulary: usize,
+        budget: Duration,
+    ) -> Result<CostTable, TargetError>
+    where
+        T: Target + ?Sized,
+        C: Clock + ?Sized,
+    {
+        let limits = target.limits().clone();
+        let mut bench = Bench {
+            lanes: vec![None; limits.lanes],
+            target,
+            clock,
+            limits,
+            vocabulary,
+            next_token: 0,
+            deadline: clock.now(),
+            tokens: Vec::new(),
+            windows: Vec::new(),
+            out: RoundOut::default(),
+        };
+        let table = bench.table(budget);
+        for lane in 0..bench.limits.lanes {
+            bench.close(lane);
+        }
+        table
+    }
+}
+
+/// A window without drafts or a hold.
+fn window(lane: usize, position: usize, tokens: Range<usize>, draws: bool) -> Window {
+    Window { lane, position, tokens, pending: PendingSource::Host, drafts: 0, draws, hold: 0 }
+}
+
+/// A round to time: decode rows spread evenly over lanes, each holding so deep.
+#[derive(Clone, Copy)]
+struct Sample {
+    rows: usize,
+    lanes: usize,
+    hold: usize,
+}
+
+struct Bench<'a, T: ?Sized, C: ?Sized> {
+    target: &'a mut T,
+    clock: &'a C,
+    limits: Limits,
+    vocabulary: usize,
+    /// Committed length of each open lane.
+    lanes: Vec<Option<usize>>,
+    next_token: usize,
+    deadline: Duration,
+    tokens: Vec<TokenId>,
+    windows: Vec<Window>,
+    out: RoundOut,
+}
+
+impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
+    fn table(&mut self, budget: Duration) -> Result<CostTable, TargetError> {
+        let started = self.clock.now();
+        self.deadline = started + budget / 2;
+        let rows = self.rows()?;
+        self.deadline = started + budget * 3 / 4;
+        let by_depth = self.holds_by_depth()?;
+        self.deadline = started + budget;
+        let by_lanes = self.holds_by_lanes()?;
+        Ok(CostTable::new(rows, HoldCosts { by_depth, by_lanes }))
+    }
+
+    fn rows(&mut self) -> Result<Vec<(usize, f64)>, TargetError> {
+        let widest = (1 + self.limits.block).min(MAX_WINDOW);
+        let most = self.limits.rows.min(self.limits.lanes * widest);
+        let mut samples: Vec<(usize, f64)> = Vec::new();
+        for rows in ROWS.into_iter().filter(|&rows| rows <= most) {
+            if samples.len() >= SAMPLES_LEAST && self.is_late() {
+                break;
+            }
+            let sample = |rows: usize| Sample { rows, lanes: rows.div_ceil(widest), hold: 0 };
+            let Some(mut ms) = self.time(sample(rows))? else { break };
+            if let Some(before) = samples.last_mut().filter(|before| ms < DIP * before.1) {
+                before.1 = self.time(sample(before.0))?.map_or(before.1, |again| again.min(before.1));
+                ms = self.time(sample(rows))?.map_or(ms, |again| again.min(ms));
+            }
+            samples.push((rows, ms));
+        }
+        Ok(samples)
+    }
+
+    fn holds_by_depth(&mut self) -> Result<Vec<(usize, f64)>, TargetError> {
+        let mut samples = Vec::new();
+        let block = self.limits.block;
+        // The ends first: what lies between is interpolated when time is short.
+        let depths =
+            [1, block].into_iter().chain(2..block).take(if block > 1 { block } else { block.min(1) });
+        for depth in depths {
+            if samples.len() >= SAMPLES_LEAST && self.is_late() {
+                break;
+            }
+            samples.extend(self.hold_ms(1, depth)?.map(|ms| (depth, ms)));
+        }
+        samples.sort_by_key(|sample| sample.0);
+        Ok(samples)
+    }
+
+    fn holds_by_lanes(&mut self) -> Result<Vec<(usize, f64)>, TargetError> {
+        let mut samples = Vec::new();
+        let most = self.limits.lanes.min(self.limits.rows);
+        for lanes in HOLD_LANES.into_iter().filter(|&lanes| lanes <= most) {
+            if self.limits.block == 0 || self.is_late() {
+                break;
+            }
+            let Some(ms) = self.hold_ms(lanes, self.limits.block)? else { break };
+            samples.push((lanes, ms));
+        }
+        Ok(samples)
+    }
+
+    /// What a hold adds to a plain round.
+    fn hold_ms(&mut self, lanes: usize, depth: usize) -> Result<Option<f64>, TargetError> {
+        let plain = self.time(Sample { rows: lanes, lanes, hold: 0 })?;
+        let held = self.time(Sample { rows: lanes, lanes, hold: depth })?;
+        Ok(plain.zip(held).map(|(plain, held)| (held - plain).max(0.0)))
+    }
+
+    /// Milliseconds of the fastest of a few rounds after a warm one; nothing when lanes or memory do not suffice.
+    fn time(&mut self, sample: Sample) -> Result<Option<f64>, TargetError> {
+        let mut fastest = f64::INFINITY;
+        for repeat in 0..=REPEATS {
+            if !self.make_room(sample)? {
+                return Ok(None);
+            }
+            let started = self.clock.now();
+            self.round(sample)?;
+            if repeat > 0 {
+                fastest = fastest.min(milliseconds(self.clock.now().saturating_sub(started)));
+                if self.is_late() {
+                    break;
+                }
+            }
+        }
+        Ok(Some(fastest))
+    }
+
+    fn is_late(&self) -> bool {
+        self.clock.now() >= self.deadline
+    }
+
+    fn round(&mut self, sample: Sample) -> Result<(), TargetError> {
+        self.tokens.clear();
+        self.windows.clear();
+        for lane in 0..sample.lanes {
+            let rows = sample.rows / sample.lanes + usize::from(lane < sample.rows % sample.lanes);
+            let position = self.lanes[lane].expect("room was made for every lane");
+            let start = self.tokens.len();
+            for _ in 0..rows {
+                let token = self.spread_token();
+                self.tokens.push(token);
+            }
+            let window = window(lane, position, start..start + rows, true);
+            self.windows.push(Window { drafts: rows - 1, hold: sample.hold, ..window });
+        }
+        self.run()
+    }
+
+    fn run(&mut self) -> Result<(), TargetError> {
+        let round = Round { tokens: &self.tokens, windows: &self.windows, masks: &[] };
+        self.target.round(&round, &mut self.out)?;
+        for (window, out) in self.windows.iter().zip(&self.out.windows) {
+            let kept = window.tokens.len() - window.drafts + out.accepted;
+            self.lanes[window.lane] = Some(window.position + kept);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that every lane of the sample is open and has room for one more round.
+    fn make_room(&mut self, sample: Sample) -> Result<bool, TargetError> {
+        let context = self.limits.context.min(CONTEXT);
+        let needed = sample.rows.div_ceil(sample.lanes) + self.limits.block + 1;
+        if PROMPT + needed > context {
+            return Ok(false);
+        }
+        for lane in 0..sample.lanes {
+            if self.lanes[lane].is_some_and(|position| position + needed > context) {
+                self.close(lane);
+            }
+            if self.lanes[lane].is_none() && !self.open(lane, context)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Opens a lane and runs its prompt; false when there is no memory for it.
+    fn open(&mut self, lane: usize, context: usize) -> Result<bool, TargetError> {
+        let rule = SamplingRule::default();
+        let drafted = self.limits.block > 0;
+        let prompt: [TokenId; PROMPT] = std::array::from_fn(|_| self.spread_token());
+        match self.target.open(lane, &OpenLane { prompt: &prompt, context, rule: &rule, drafted }) {
+            Ok(()) => self.lanes[lane] = Some(0),
+            Err(TargetError::Full { .. } | TargetError::TooLarge { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let mut position = 0;
+        for chunk in prompt.chunks(self.limits.rows.min(PROMPT)) {
+            self.tokens.clear();
+            self.tokens.extend(chunk);
+            self.windows.clear();
+            let draws = position + chunk.len() == PROMPT;
+            self.windows.push(window(lane, position, 0..chunk.len(), draws));
+            self.run()?;
+            position += chunk.len();
+        }
+        Ok(true)
+    }
+
+    fn spread_token(&mut self) -> TokenId {
+        self.next_token = (self.next_token + TOKEN_STRIDE) % self.vocabulary;
+        self.next_token as TokenId
+    }
+
+    fn close(&mut self, lane: usize) {
+        if self.lanes[lane].take().is_some() {
+            self.target.close(lane);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeScript, FakeTarget, ScriptedCosts};
+
+    const COSTS: ScriptedCosts =
+        ScriptedCosts { round_ms: 0.5, row_ms: 0.1, hold_ms: 0.3, hold_depth_ms: 0.05, hold_lane_ms: 0.02 };
+
+    fn limits(lanes: usize) -> Limits {
+        Limits { lanes, context: 2048, rows: 320, block: 7, has_confidence: true }
+    }
+
+    fn fake(limits: Limits, costs: ScriptedCosts) -> FakeTarget {
+        FakeTarget::new(limits, FakeScript { costs, ..FakeScript::default() })
+    }
+
+    fn measure(target: &mut FakeTarget) -> CostTable {
+        let clock = target.clock();
+        let vocabulary = target.script().vocabulary as usize;
+        let table = CostTable::measure(target, &clock, vocabulary, Duration::from_millis(900)).unwrap();
+        assert_eq!(target.pages_in_use(), 0);
+        table
+    }
+
+    fn assert_near(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-3 * expected.max(1.0), "{found} is not {expected}");
+    }
+
+    #[test]
+    fn the_measured_table_is_what_the_target_charges() {
+        let table = measure(&mut fake(limits(4), COSTS));
+        for rows in [1, 2, 5, 8, 32] {
+            assert_near(table.round_ms(rows), COSTS.round_ms(rows));
+        }
+        for (lanes, depth) in [(1, 1), (1, 4), (1, 7), (2, 7), (4, 7)] {
+            assert_near(table.hold_ms(lanes, depth), COSTS.hold_ms(lanes, depth));
+        }
+    }
+
+    #[test]
+    fn a_slow_target_is_measured_by_few_samples() {
+        let costs = ScriptedCosts { round_ms: 400.0, hold_ms: 100.0, ..COSTS };
+        let mut target = fake(limits(4), costs);
+        let clock = target.clock();
+        let table = measure(&mut target);
+        assert_eq!(table.row_samples().len(), SAMPLES_LEAST);
+        assert_near(table.hold_ms(1, 7), costs.hold_ms(1, 7));
+        assert!(clock.now() < Duration::from_secs(15), "took {:?}", clock.now());
+    }
+
+    #[test]
+    fn targets_without_a_drafter_or_with_few_pages_are_measured_too() {
+        let table = measure(&mut fake(Limits { block: 0, ..limits(2) }, COSTS));
+        assert_eq!(table.row_samples().len(), 2);
+        assert_eq!(table.hold_ms(1, 4), 0.0);
+        let script = FakeScript { costs: COSTS, pages: 40, page_tokens: 16, ..FakeScript::default() };
+        assert!(measure(&mut FakeTarget::new(limits(4), script)).row_samples().len() >= 4);
+        assert!(!measure(&mut fake(Limits { rows: 4, ..limits(4) }, COSTS)).row_samples().is_empty());
+    }
+}

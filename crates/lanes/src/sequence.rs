@@ -1,0 +1,176 @@
+//! A sequence: its tokens, how many of them the target holds, and what it has learnt about its drafts.
+
+use crate::chances::Rates;
+use crate::depth::HoldState;
+use crate::statistics::{DraftOff, SequenceStatistics};
+use crate::target::{HeldDraft, Limits, MAX_WINDOW, SamplingRule, TokenId};
+
+/// Names a sequence for its whole life; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceId(pub(crate) u64);
+
+impl std::fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What to generate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewSequence {
+    /// At least one token.
+    pub prompt: Vec<TokenId>,
+    /// Most tokens of the reply, at least 1.
+    pub max_tokens: usize,
+    /// How tokens are drawn.
+    pub rule: SamplingRule,
+    /// Tokens that end the reply when drawn; the one drawn is committed.
+    pub stop_tokens: Vec<TokenId>,
+    /// Whether drafts may be used. Changes time, never text.
+    pub draft: bool,
+}
+
+/// Why a sequence was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubmitError {
+    /// The queue is at its limit.
+    QueueFull {
+        /// Sequences that wait.
+        waiting: usize,
+        /// Sequences that may wait.
+        limit: usize,
+    },
+    /// Prompt and reply are longer than a lane.
+    ContextExceeded {
+        /// Tokens of the prompt.
+        prompt_tokens: usize,
+        /// Most tokens of the reply.
+        max_tokens: usize,
+        /// Tokens a lane can hold.
+        context: usize,
+    },
+    /// The prompt has no tokens, so there is no row to draw from.
+    EmptyPrompt,
+    /// `max_tokens` is 0, so there is nothing to do.
+    NoTokensAsked,
+}
+
+impl std::fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SubmitError::QueueFull { waiting, limit } => {
+                write!(f, "{waiting} sequences are waiting and at most {limit} may")
+            }
+            SubmitError::ContextExceeded { prompt_tokens, max_tokens, context } => write!(
+                f,
+                "a prompt of {prompt_tokens} tokens and a reply of up to {max_tokens} exceed the context of {context}"
+            ),
+            SubmitError::EmptyPrompt => f.write_str("the prompt has no tokens"),
+            SubmitError::NoTokensAsked => f.write_str("max_tokens is 0; at least 1 is needed"),
+        }
+    }
+}
+
+impl std::error::Error for SubmitError {}
+
+/// Drafts made for one position. Of no use at any other.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub position: usize,
+    pub drafts: Vec<HeldDraft>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub id: SequenceId,
+    /// Prompt and reply. All but the last are or will be in the target's cache.
+    pub tokens: Vec<TokenId>,
+    /// Tokens that the target holds: the position of the next row.
+    pub cached: usize,
+    pub max_tokens: usize,
+    pub rule: SamplingRule,
+    pub stop_tokens: Vec<TokenId>,
+    /// Whether the lane is opened for drafting.
+    pub drafted: bool,
+    pub held: Held,
+    pub rates: Rates,
+    pub hold_state: HoldState,
+    /// A round with this lane and others has failed; its next round is its own, to tell who is at fault.
+    pub suspect: bool,
+    pub statistics: SequenceStatistics,
+}
+
+impl Sequence {
+    pub(crate) fn new(id: SequenceId, new: NewSequence, limits: &Limits) -> Self {
+        let draft_off = match (new.draft, limits.block) {
+            (false, _) => Some(DraftOff::NotAsked),
+            (true, 0) => Some(DraftOff::NoDrafter),
+            (true, _) => None,
+        };
+        let statistics = SequenceStatistics {
+            prompt_tokens: new.prompt.len(),
+            by_position: vec![(0, 0); limits.block.min(MAX_WINDOW - 1)],
+            draft_off,
+            ..SequenceStatistics::default()
+        };
+        Sequence {
+            id,
+            tokens: new.prompt,
+            cached: 0,
+            max_tokens: new.max_tokens,
+            rule: new.rule,
+            stop_tokens: new.stop_tokens,
+            drafted: draft_off.is_none(),
+            held: Held::default(),
+            rates: Rates::default(),
+            hold_state: HoldState::Open,
+            suspect: false,
+            statistics,
+        }
+    }
+
+    /// Takes the memory that its rounds will need, so that they take none.
+    pub(crate) fn reserve(&mut self, limits: &Limits) {
+        self.tokens.reserve_exact(self.max_tokens);
+        self.held.drafts.reserve_exact(limits.block);
+    }
+
+    /// Rows that stand between it and its next draw: the rest of the prompt, or the pending token alone.
+    pub(crate) fn rows_due(&self) -> usize {
+        self.tokens.len() - self.cached
+    }
+
+    /// Whether it still has prompt rows to run. The first draw comes with the last of them.
+    pub(crate) fn in_prefill(&self) -> bool {
+        self.cached < self.statistics.prompt_tokens
+    }
+
+    /// Tokens that the reply may still grow by.
+    pub(crate) fn tokens_left(&self) -> usize {
+        self.max_tokens - self.statistics.reply_tokens
+    }
+
+    /// Held drafts that a window may verify now. A stop token needs no row: the row before it draws it, and
+    /// nothing after it is wanted. Nor are rows past the last token that the reply may have.
+    pub(crate) fn offer(&self) -> &[HeldDraft] {
+        if self.held.position != self.cached || self.in_prefill() {
+            return &[];
+        }
+        let most = (self.tokens_left() - 1).min(MAX_WINDOW - 1).min(self.held.drafts.len());
+        let drafts = &self.held.drafts[..most];
+        let end = drafts.iter().position(|draft| self.stop_tokens.contains(&draft.token)).unwrap_or(most);
+        &drafts[..end]
+    }
+
+    /// Whether the drafter expects the next draw to end the reply; then a hold would be for nothing.
+    pub(crate) fn about_to_stop(&self) -> bool {
+        self.held.position == self.cached
+            && self.held.drafts.first().is_some_and(|draft| self.stop_tokens.contains(&draft.token))
+    }
+
+    /// Drafts that the next round could use at most: this round commits at least one token, and the last token
+    /// of a reply needs no draft.
+    pub(crate) fn most_hold(&self, block: usize) -> usize {
+        if self.drafted { self.tokens_left().saturating_sub(2).min(block).min(MAX_WINDOW - 1) } else { 0 }
+    }
+}
