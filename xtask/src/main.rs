@@ -1,2 +1,39 @@
-//! Repository automation.
-fn main() {}
+//! Repository automation: `cargo xtask ci` is everything that a change must pass.
+
+mod ci;
+mod dependencies;
+mod links;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  ci     format, tidy, clippy and tests: what the CI runs
+  tidy   the repository's own rules alone, in a second: sources, functions' lengths, dependencies, links";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("{:?} is not a command\n{USAGE}", arguments.join(" ")),
+    }
+}

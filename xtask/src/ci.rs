@@ -1,0 +1,83 @@
+//! `cargo xtask ci`: every check in turn, all of them even after one fails, and a summary last.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{tidy, workspace};
+
+/// A check's name and what it runs: quick ones first.
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: [Step; 4] = [
+    ("format", || cargo(&["fmt", "--all", "--check"])),
+    ("tidy", tidy::run),
+    ("clippy", || cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("test", || cargo(&["test", "--locked", "--workspace"])),
+];
+
+/// Runs all steps; an error if any failed.
+pub(crate) fn run() -> Result<()> {
+    let outcomes: Vec<Outcome> = STEPS.iter().map(|&step| run_step(step)).collect();
+    println!("\n{}", summary(&outcomes));
+    if outcomes.iter().any(|outcome| outcome.error.is_some()) {
+        bail!("the change is not ready");
+    }
+    Ok(())
+}
+
+struct Outcome {
+    name: &'static str,
+    duration: Duration,
+    error: Option<String>,
+}
+
+fn run_step((name, check): Step) -> Outcome {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let error = check().err().map(|error| format!("{error:#}"));
+    if let Some(error) = &error {
+        println!("{error}");
+    }
+    Outcome { name, duration: start.elapsed(), error }
+}
+
+fn summary(outcomes: &[Outcome]) -> String {
+    let line = |outcome: &Outcome| {
+        let verdict = if outcome.error.is_some() { "FAILED" } else { "ok" };
+        format!("{:<8} {verdict:<6} {:>5.0} s", outcome.name, outcome.duration.as_secs_f64())
+    };
+    outcomes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Runs the cargo that runs this program.
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let shown = format!("cargo {}", arguments.join(" "));
+    println!("$ {shown}");
+    let status = Command::new(workspace::cargo())
+        .args(arguments)
+        .current_dir(workspace::root())
+        .status()
+        .with_context(|| format!("{shown} did not start"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_what_failed() {
+        let outcome = |name, error: Option<&str>| Outcome {
+            name,
+            duration: Duration::from_secs(61),
+            error: error.map(str::to_owned),
+        };
+        let text = summary(&[outcome("tidy", None), outcome("test", Some("1 failed"))]);
+        assert_eq!(text, "tidy     ok        61 s\ntest     FAILED    61 s");
+    }
+}

@@ -1,0 +1,62 @@
+//! `cargo xtask tidy`: the repository's own rules. Each rule is a pure function, and its tests plant what it must find.
+
+mod code;
+mod functions;
+mod rules;
+
+use std::fmt;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::{self, File};
+use crate::{dependencies, links};
+
+/// Where a rule is broken, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) path: String,
+    pub(crate) line: usize,
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+/// Prints every violation; an error if there is one.
+pub(crate) fn run() -> Result<()> {
+    let sources = workspace::files(&["rs"])?;
+    let documents = workspace::files(&["md"])?;
+    let settings = workspace::files(&["toml", "py", "yml", "yaml"])?;
+    let mut violations = Vec::new();
+    for file in &sources {
+        violations.extend(rules::source(&file.path, &file.text));
+    }
+    for file in sources.iter().chain(&documents).chain(&settings) {
+        violations.extend(rules::trailing_blanks(&file.path, &file.text));
+    }
+    violations.extend(function_lengths(&sources)?);
+    let exists = |path: &str| workspace::root().join(path).exists();
+    violations.extend(documents.iter().flat_map(|file| links::missing(&file.path, &file.text, &exists)));
+    violations.extend(dependencies::check(&dependencies::packages(&workspace::metadata()?)?));
+    report(&violations, sources.len())
+}
+
+fn function_lengths(sources: &[File]) -> Result<Vec<Violation>> {
+    let list = std::fs::read_to_string(workspace::root().join(functions::RATCHET))?;
+    let found: Vec<_> = sources.iter().flat_map(|file| functions::long(&file.path, &file.text)).collect();
+    Ok(functions::compare(&found, &list))
+}
+
+fn report(violations: &[Violation], source_count: usize) -> Result<()> {
+    for violation in violations {
+        println!("{violation}");
+    }
+    if !violations.is_empty() {
+        bail!("{} violations of the repository's rules", violations.len());
+    }
+    println!("{source_count} source files follow the repository's rules");
+    Ok(())
+}

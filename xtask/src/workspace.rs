@@ -1,0 +1,72 @@
+//! Where the repository is and what it holds.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Folders whose files are not ours to keep tidy.
+const SKIPPED_FOLDERS: [&str; 2] = ["target", ".git"];
+
+/// The repository's root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+}
+
+/// The cargo that runs this program, which sets the variable for that purpose.
+pub(crate) fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// A text file of the repository.
+pub(crate) struct File {
+    /// Relative to the root, with slashes.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// All files with one of these extensions, in the order of their paths.
+pub(crate) fn files(extensions: &[&str]) -> Result<Vec<File>> {
+    let mut paths = Vec::new();
+    collect(root(), extensions, &mut paths)?;
+    paths.sort();
+    paths.into_iter().map(read).collect()
+}
+
+fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            if !SKIPPED_FOLDERS.contains(&entry.file_name().to_string_lossy().as_ref()) {
+                collect(&path, extensions, paths)?;
+            }
+        } else if path.extension().is_some_and(|have| extensions.iter().any(|want| have == *want)) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read(path: PathBuf) -> Result<File> {
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let relative = path.strip_prefix(root()).expect("the file was found below the root");
+    let path = relative.to_string_lossy().replace('\\', "/");
+    Ok(File { path, text })
+}
+
+/// What `cargo metadata` says of the workspace's own packages.
+pub(crate) fn metadata() -> Result<Value> {
+    let output = Command::new(cargo())
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(root())
+        .output()
+        .context("cargo metadata did not start")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")
+}
