@@ -2,6 +2,7 @@
 
 mod ci;
 mod dependencies;
+mod licences;
 mod links;
 mod tidy;
 mod workspace;
@@ -13,7 +14,7 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   ci     format, tidy, clippy and tests: what the CI runs
-  tidy   the repository's own rules alone, in a second: sources, functions' lengths, dependencies, links";
+  tidy   the repository's own rules alone: sources, dependencies, licences, links";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

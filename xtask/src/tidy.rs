@@ -9,7 +9,7 @@ use std::fmt;
 use anyhow::{Result, bail};
 
 use crate::workspace::{self, File};
-use crate::{dependencies, links};
+use crate::{dependencies, licences, links};
 
 /// Where a rule is broken, and how.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,12 +40,13 @@ pub(crate) fn run() -> Result<()> {
     violations.extend(function_lengths(&sources)?);
     let exists = |path: &str| workspace::root().join(path).exists();
     violations.extend(documents.iter().flat_map(|file| links::missing(&file.path, &file.text, &exists)));
-    violations.extend(dependencies::check(&dependencies::packages(&workspace::metadata()?)?));
+    violations.extend(dependencies::check(&dependencies::packages(&workspace::own_packages()?)?));
+    violations.extend(licences::check(&workspace::all_packages()?, &workspace::read(licences::SETTINGS)?)?);
     report(&violations, sources.len())
 }
 
 fn function_lengths(sources: &[File]) -> Result<Vec<Violation>> {
-    let list = std::fs::read_to_string(workspace::root().join(functions::RATCHET))?;
+    let list = workspace::read(functions::RATCHET)?;
     let found: Vec<_> = sources.iter().flat_map(|file| functions::long(&file.path, &file.text)).collect();
     Ok(functions::compare(&found, &list))
 }

@@ -32,7 +32,7 @@ pub(crate) fn files(extensions: &[&str]) -> Result<Vec<File>> {
     let mut paths = Vec::new();
     collect(root(), extensions, &mut paths)?;
     paths.sort();
-    paths.into_iter().map(read).collect()
+    paths.into_iter().map(file).collect()
 }
 
 fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Result<()> {
@@ -51,17 +51,32 @@ fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Resu
     Ok(())
 }
 
-fn read(path: PathBuf) -> Result<File> {
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+fn file(path: PathBuf) -> Result<File> {
     let relative = path.strip_prefix(root()).expect("the file was found below the root");
     let path = relative.to_string_lossy().replace('\\', "/");
+    let text = read(&path)?;
     Ok(File { path, text })
 }
 
+/// The text of a file, by its path from the root.
+pub(crate) fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
+}
+
 /// What `cargo metadata` says of the workspace's own packages.
-pub(crate) fn metadata() -> Result<Value> {
+pub(crate) fn own_packages() -> Result<Value> {
+    metadata(&["--no-deps"])
+}
+
+/// What `cargo metadata` says of all packages in Cargo.lock.
+pub(crate) fn all_packages() -> Result<Value> {
+    metadata(&[])
+}
+
+fn metadata(options: &[&str]) -> Result<Value> {
     let output = Command::new(cargo())
-        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .args(["metadata", "--format-version", "1"])
+        .args(options)
         .current_dir(root())
         .output()
         .context("cargo metadata did not start")?;
