@@ -32,14 +32,17 @@ impl<'a> Inventory<'a> {
         Inventory { archive, quantization, prefix, claimed: BTreeSet::new() }
     }
 
-    /// Whether the archive has a tensor of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.archive.get(name).is_some()
-    }
-
-    /// The first tensor that exists among `names`, left unclaimed.
-    pub(crate) fn look_up(&self, names: &[String]) -> Result<&'a Entry, CheckpointError> {
-        Ok(self.find(names)?.1)
+    /// The first of `names` that exists, and which one it is; left unclaimed.
+    pub(crate) fn find(&self, names: &[String]) -> Result<(usize, &'a Entry), CheckpointError> {
+        let found = names.iter().enumerate().find_map(|(i, name)| Some((i, self.archive.get(name)?)));
+        found.ok_or_else(|| {
+            let shown: Vec<String> = names.iter().map(|name| format!("{}{name}", self.prefix)).collect();
+            CheckpointError::MissingTensor {
+                path: self.archive.directory().into(),
+                tensor: shown.first().cloned().unwrap_or_default(),
+                accepted: shown.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or "),
+            }
+        })
     }
 
     /// The vector called by one of `names`, in one of `shapes`, all finite.
@@ -107,7 +110,6 @@ impl<'a> Inventory<'a> {
     ) -> Result<MatrixSlot, CheckpointError> {
         self.mark(name);
         let (columns, lead) = shape.split_last().expect("a matrix has a last dimension");
-        let rows = lead.iter().product();
         let storage = match entry.slice.data_type {
             Dtype::U32 => self.affine(entry, path, lead, *columns)?,
             data_type if is_dense(data_type) => {
@@ -116,7 +118,8 @@ impl<'a> Inventory<'a> {
             }
             _ => return Err(self.wrong_type(entry, format!("{DENSE_TYPES}, or U32 when quantized"))),
         };
-        Ok(MatrixSlot { rows, columns: *columns, storage })
+        // The file holds this many rows, so their product cannot overflow.
+        Ok(MatrixSlot { rows: lead.iter().product(), columns: *columns, storage })
     }
 
     /// Codes at `entry` with the scales and biases beside them.
@@ -177,19 +180,6 @@ impl<'a> Inventory<'a> {
 
     fn mark(&mut self, name: &str) {
         self.claimed.insert(name.to_owned());
-    }
-
-    /// The first of `names` that exists, and which one it is.
-    fn find(&self, names: &[String]) -> Result<(usize, &'a Entry), CheckpointError> {
-        let found = names.iter().enumerate().find_map(|(i, name)| Some((i, self.archive.get(name)?)));
-        found.ok_or_else(|| {
-            let shown: Vec<String> = names.iter().map(|name| format!("{}{name}", self.prefix)).collect();
-            CheckpointError::MissingTensor {
-                path: self.archive.directory().into(),
-                tensor: shown.first().cloned().unwrap_or_default(),
-                accepted: shown.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or "),
-            }
-        })
     }
 
     fn check_shape(&self, entry: &Entry, shape: &[usize], note: &str) -> Result<(), CheckpointError> {

@@ -15,6 +15,7 @@ pub struct LayerWeights<'a> {
 }
 
 /// A layer's operator.
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 pub enum OperatorWeights<'a> {
     /// Grouped-query attention.
     Attention {

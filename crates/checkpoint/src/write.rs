@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forerunner_tensor::bf16;
 use safetensors::tensor::{SafeTensorError, View};
@@ -41,7 +41,13 @@ pub fn write_dequantized(
         let result = std::fs::read(source_dir.join(name)).and_then(|bytes| std::fs::write(&path, bytes));
         result.map_err(|source| CheckpointError::Io { path, source })?;
     }
-    write_config(&source_dir.join("config.json"), &destination.join("config.json"))
+    let config = destination.join("config.json");
+    write_config(&source_dir.join("config.json"), &config)?;
+    // Weights go through a temporary file that only its owner may read; the twin is for whom its config is.
+    let permissions = std::fs::metadata(&config).map(|metadata| metadata.permissions());
+    let weights = destination.join("model.safetensors");
+    let result = permissions.and_then(|permissions| std::fs::set_permissions(&weights, permissions));
+    result.map_err(|source| CheckpointError::Io { path: weights, source })
 }
 
 /// Makes `destination` an empty directory, or refuses.
@@ -67,14 +73,14 @@ fn write_config(from: &Path, to: &Path) -> Result<(), CheckpointError> {
     std::fs::write(to, text).map_err(|source| CheckpointError::Io { path: to.into(), source })
 }
 
-fn write_weights(source: &TargetCheckpoint, path: &PathBuf) -> Result<(), CheckpointError> {
+fn write_weights(source: &TargetCheckpoint, path: &Path) -> Result<(), CheckpointError> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     serialize_to_file(twin_tensors(source), Some(metadata), path).map_err(|error| {
         let source = match error {
             SafeTensorError::IoError(source) => source,
             other => std::io::Error::other(other),
         };
-        CheckpointError::Io { path: path.clone(), source }
+        CheckpointError::Io { path: path.into(), source }
     })
 }
 
@@ -107,8 +113,14 @@ impl View for TwinTensor<'_> {
     fn data(&self) -> Cow<'_, [u8]> {
         match self.origin {
             Origin::Matrix(slot) => {
-                let values: Vec<bf16> = slot.read(self.archive).to_bf16();
-                Cow::Owned(bytemuck::cast_slice(&values).to_vec())
+                let matrix = slot.read(self.archive);
+                let mut values = vec![bf16::ZERO; matrix.columns];
+                let mut bytes = Vec::with_capacity(self.data_len());
+                for row in 0..matrix.rows {
+                    matrix.read_row(row, &mut values);
+                    bytes.extend_from_slice(bytemuck::cast_slice(&values));
+                }
+                Cow::Owned(bytes)
             }
             Origin::Vector(slice) => Cow::Borrowed(self.archive.bytes(slice)),
         }

@@ -26,6 +26,7 @@ pub(crate) struct LayerPlan {
 }
 
 /// See [`crate::OperatorWeights`].
+#[expect(clippy::large_enum_variant, reason = "there is one a layer")]
 pub(crate) enum OperatorPlan {
     Attention {
         query: MatrixSlot,
@@ -115,7 +116,7 @@ pub(crate) fn dense_width(archive: &Archive, config: &TargetConfig) -> Result<us
     let inventory = Inventory::new(archive, None, PREFIX);
     let names: Vec<String> =
         names::dense(0, names::GATE).iter().map(|path| format!("{path}.weight")).collect();
-    let entry = inventory.look_up(&names)?;
+    let (_, entry) = inventory.find(&names)?;
     match entry.shape.as_slice() {
         [rows, _] if *rows > 0 => Ok(*rows),
         _ => Err(inventory.misshapen(entry, format!("[width, {}]", config.hidden))),
@@ -207,12 +208,18 @@ fn resolve_experts(
     };
     let stacked = names::in_layer(index, "feed_forward.switch_mlp");
     let packed = names::in_layer(index, "feed_forward.experts");
-    let experts = if inventory.has(&format!("{stacked}.gate_proj.weight")) {
-        stacked_experts(inventory, &stacked, mixture, config.hidden)?
-    } else if inventory.has(&format!("{packed}.gate_up_proj")) {
-        packed_experts(inventory, &packed, mixture, config.hidden)?
-    } else {
-        single_experts(inventory, index, mixture, config.hidden)?
+    // Which of these is there tells the layout; all of them are named when none is.
+    let layouts = [
+        format!("{packed}.0.w1.weight"),
+        format!("{packed}.0.gate_proj.weight"),
+        format!("{stacked}.gate_proj.weight"),
+        format!("{packed}.gate_up_proj"),
+    ];
+    let (layout, _) = inventory.find(&layouts)?;
+    let experts = match layout {
+        0 | 1 => single_experts(inventory, index, mixture, config.hidden)?,
+        2 => stacked_experts(inventory, &stacked, mixture, config.hidden)?,
+        _ => packed_experts(inventory, &packed, mixture, config.hidden)?,
     };
     Ok(FeedForwardPlan::Experts { router, bias, experts })
 }

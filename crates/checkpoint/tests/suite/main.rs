@@ -1,0 +1,16 @@
+//! The crate's behaviour as its callers see it.
+
+/// The demo pair.
+mod demo;
+/// Drafters, and targets they do not fit.
+mod drafters;
+/// Bytes that mean nothing.
+mod garbage;
+/// One model, every way files lay it out.
+mod layouts;
+/// One mistake at a time, and what the message says of it.
+mod malformed;
+/// Quantized tensors and the dequantized twin.
+mod quantized;
+/// Checkpoints small enough to break by hand.
+mod tiny;
