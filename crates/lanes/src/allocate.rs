@@ -31,6 +31,8 @@ pub(crate) struct Terms<'a> {
     pub tokens: usize,
     /// Lanes that hold in any case, and the deepest of those holds.
     pub holding: Holding,
+    /// Whether a lane that is granted drafts holds again, which is then part of their price.
+    pub grants_hold: bool,
 }
 
 /// The hold at the end of a round: one pass for all its lanes.
@@ -130,7 +132,8 @@ impl Allocator {
             self.candidates.extend(candidate(lane, offered(lane), granted));
 
             tokens += f64::from(chance);
-            let depth = granted_depth(granted, offers[lane].most_hold);
+            let most_hold = if terms.grants_hold { offers[lane].most_hold } else { 0 };
+            let depth = granted_depth(granted, most_hold);
             holding.lanes += usize::from(granted == 1 && depth > 0);
             holding.depth = holding.depth.max(depth);
             let reached = value(tokens, terms.rows + self.order.len(), holding, terms);
@@ -188,6 +191,7 @@ mod tests {
                 rows_most: self.rows_most.max(self.lanes.len()),
                 tokens: self.lanes.len(),
                 holding: Holding::default(),
+                grants_hold: true,
             }
         }
 
@@ -282,10 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_that_costs_more_than_it_brings_ends_drafting() {
+    fn drafts_that_would_not_pay_for_another_hold_may_pay_for_their_rows() {
         let holds = HoldCosts { by_depth: vec![(1, 2.0)], by_lanes: vec![] };
         let costs = CostTable::new(vec![(1, 1.0), (8, 1.0)], holds);
         let case = Case { lanes: vec![vec![0.9, 0.8]], costs, rows_most: 8, most_hold: 4 };
         assert_eq!(case.allocate(), [0]);
+        let terms = Terms { grants_hold: false, ..case.terms() };
+        let offers = [Offer { chances: 0..2, most_hold: 4 }];
+        assert_eq!(Allocator::default().allocate(&offers, &case.lanes[0], &terms), [2]);
     }
 }

@@ -9,11 +9,10 @@ const DEPTH_BEYOND_GRANT: usize = 2;
 /// Depth of a hold that asks whether drafting pays again.
 const PROBE_DEPTH: usize = 2;
 
-/// Most rounds skipped between two probes while the lane's record says that drafting pays: one unlucky block
-/// must not end it.
-const SKIP_MOST: u64 = 16;
+/// Rounds between two probes of a lane that was turned down again and again, as long as they keep to the budget.
+const SKIP: u64 = 16;
 
-/// Share of plain time that probes may take while the record says that drafting does not pay.
+/// Share of plain time that those probes may take; a dear drafter is asked more seldom.
 const PROBE_BUDGET: f64 = 0.02;
 
 /// Where a lane stands between drafting and not.
@@ -83,12 +82,9 @@ impl Prices<'_> {
         self.forecast((0..most).map(|_| 1.0)).pays()
     }
 
-    fn most_skip(&self, pays: bool) -> u64 {
-        if pays {
-            return SKIP_MOST;
-        }
+    fn most_skip(&self) -> u64 {
         let rounds = self.costs.hold_ms(self.lanes, PROBE_DEPTH) / (PROBE_BUDGET * self.plain_ms());
-        (rounds.ceil() as u64).next_power_of_two().max(SKIP_MOST)
+        (rounds.ceil() as u64).next_power_of_two().max(SKIP)
     }
 }
 
@@ -103,9 +99,8 @@ pub(crate) fn granted_depth(granted: usize, most: usize) -> usize {
 }
 
 /// The hold of a lane that offered drafts and was granted nothing: none.
-pub(crate) fn after_refusal(state: HoldState, round: u64, record: &[f32], prices: &Prices<'_>) -> Hold {
-    let pays = prices.forecast(record.iter().copied()).pays();
-    Hold { depth: 0, next: skip(state, round, prices.most_skip(pays)) }
+pub(crate) fn after_refusal(state: HoldState, round: u64, prices: &Prices<'_>) -> Hold {
+    Hold { depth: 0, next: skip(state, round, prices.most_skip()) }
 }
 
 /// The hold of a lane that had nothing to offer, of at most `most` drafts. `record` has the lane's own chances
@@ -118,13 +113,13 @@ pub(crate) fn without_offer(state: HoldState, round: u64, record: &[f32], prices
     }
     match state {
         HoldState::Skipping { until, .. } if round < until => none,
-        _ if !prices.may_pay(most) => Hold { depth: 0, next: skip(state, round, prices.most_skip(false)) },
+        _ if !prices.may_pay(most) => Hold { depth: 0, next: skip(state, round, prices.most_skip()) },
         HoldState::Skipping { .. } => Hold { depth: PROBE_DEPTH.min(most), next: state },
         HoldState::Open => {
             let forecast = prices.forecast(record.iter().copied());
             match forecast.pays() {
                 true => Hold { depth: forecast.depth, next: state },
-                false => Hold { depth: 0, next: skip(state, round, prices.most_skip(false)) },
+                false => Hold { depth: 0, next: skip(state, round, prices.most_skip()) },
             }
         }
     }
@@ -181,7 +176,7 @@ mod tests {
         let mut skips = Vec::new();
         let mut round = 0;
         for _ in 0..7 {
-            let refused = after_refusal(state, round, &RECORD, &prices);
+            let refused = after_refusal(state, round, &prices);
             assert_eq!(refused.depth, 0);
             state = refused.next;
             let HoldState::Skipping { skip, until } = state else { panic!("not skipping") };
@@ -197,13 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn probes_of_lanes_that_do_not_pay_keep_to_their_budget() {
+    fn probes_of_a_dear_drafter_keep_to_their_budget() {
         let costs = table(0.0, 8.0);
         let prices = prices(&costs);
-        let record = [0.1, 0.01];
         let mut state = HoldState::Open;
         for _ in 0..12 {
-            state = after_refusal(state, 0, &record, &prices).next;
+            state = after_refusal(state, 0, &prices).next;
         }
         let HoldState::Skipping { skip, .. } = state else { panic!("not skipping") };
         assert!(8.0 / skip as f64 <= PROBE_BUDGET * 10.0, "a probe every {skip} rounds");

@@ -67,17 +67,17 @@ impl Plan {
         let prices = Prices { costs: &situation.options.costs, lanes: draws, overhead_ms };
         self.offer(situation);
         let holding = self.hold_without_offer(situation, &prices);
-        let rows = self.turns.iter().map(|turn| turn.rows).sum();
         let terms = Terms {
             costs: prices.costs,
             overhead_ms,
-            rows,
+            rows: self.turns.iter().map(|turn| turn.rows).sum(),
             rows_most: situation.limits.rows,
             tokens: draws,
             holding,
+            grants_hold: true,
         };
-        self.allocator.allocate(&self.offers, &self.chances, &terms);
-        self.hold_after_offer(situation, &prices);
+        let grants_hold = self.allocate(terms);
+        self.hold_after_offer(situation, &prices, grants_hold);
         self.write_windows(situation);
         self.price(prices.costs);
     }
@@ -135,19 +135,28 @@ impl Plan {
         holding
     }
 
-    fn hold_after_offer(&mut self, situation: &Situation<'_>, prices: &Prices<'_>) {
+    /// Grants rows to drafts; whether the lanes that got some hold again. Where another hold would not pay, the
+    /// drafts that are held already are paid for, and may still be worth their rows.
+    fn allocate(&mut self, terms: Terms<'_>) -> bool {
+        let granted = self.allocator.allocate(&self.offers, &self.chances, &terms);
+        let grants_hold = granted.iter().any(|&granted| granted > 0);
+        if !grants_hold {
+            self.allocator.allocate(&self.offers, &self.chances, &Terms { grants_hold, ..terms });
+        }
+        grants_hold
+    }
+
+    fn hold_after_offer(&mut self, situation: &Situation<'_>, prices: &Prices<'_>, grants_hold: bool) {
         let grants = self.allocator.grants();
         for (index, (turn, offer)) in self.turns.iter().zip(&self.offers).enumerate() {
             if offer.chances.is_empty() {
                 continue;
             }
             let sequence = situation.sequence(turn);
-            self.holds[index] = if grants[index] > 0 {
+            self.holds[index] = if grants_hold && grants[index] > 0 {
                 depth::after_grant(grants[index], offer.most_hold)
             } else {
-                self.record.clear();
-                sequence.rates.chances(offer.most_hold, &mut self.record);
-                depth::after_refusal(sequence.hold_state, situation.round, &self.record, prices)
+                depth::after_refusal(sequence.hold_state, situation.round, prices)
             };
         }
     }

@@ -1,0 +1,110 @@
+//! The properties, over seeded random worlds. A failure prints the seed and the world; to run it again, put the
+//! seed into `ONLY`.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use forerunner_lanes::fake::Fault;
+use support::{Reply, World};
+
+/// A single seed to run, for replays.
+const ONLY: Option<u64> = None;
+
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).filter(|&seed| ONLY.is_none_or(|only| only == seed))
+}
+
+/// Runs `property` over worlds and says which one broke it.
+fn check(count: u64, world: impl Fn(u64) -> World, property: impl Fn(&World)) {
+    for seed in seeds(count) {
+        let world = world(seed);
+        if let Err(broken) = catch_unwind(AssertUnwindSafe(|| property(&world))) {
+            eprintln!("seed {seed}: {world:#?}");
+            std::panic::resume_unwind(broken);
+        }
+    }
+}
+
+fn texts(replies: &[Reply]) -> Vec<&[u32]> {
+    replies.iter().map(|reply| &reply.tokens[..]).collect()
+}
+
+#[test]
+fn every_reply_is_what_the_target_says_with_no_scheduler() {
+    check(1500, World::calm, World::check);
+}
+
+#[test]
+fn leaving_and_failing_touch_no_other_reply() {
+    check(1500, World::rough, World::check);
+}
+
+#[test]
+fn drafted_replies_equal_plain_ones() {
+    check(200, World::calm, |world| {
+        assert_eq!(texts(&world.run().0), texts(&world.undrafted().run().0));
+    });
+}
+
+#[test]
+fn a_reply_among_others_equals_the_reply_alone() {
+    check(100, World::calm, |world| {
+        let shared = world.run().0;
+        for (index, reply) in shared.iter().enumerate() {
+            assert_eq!(reply.tokens, world.alone(index).run().0[0].tokens, "request {index}");
+        }
+    });
+}
+
+#[test]
+fn where_prompts_are_cut_does_not_matter() {
+    check(100, World::calm, |world| {
+        let whole = world.run().0;
+        for prompt_chunk in [1, 2, 15, 16, 17, 1000] {
+            let cut = World { prompt_chunk, ..world.clone() }.run().0;
+            assert_eq!(texts(&whole), texts(&cut), "chunks of {prompt_chunk}");
+        }
+    });
+}
+
+#[test]
+fn a_cancel_at_any_step_leaves_the_others_as_they_are() {
+    check(12, World::calm, |world| {
+        let steps = world.run().1 + 30;
+        for leaver in 0..world.requests.len().min(3) {
+            for step in 0..steps.min(60) {
+                let mut world = world.clone();
+                world.requests[leaver].leaves = Some(world.requests[leaver].arrives + step);
+                world.check();
+            }
+        }
+    });
+}
+
+/// Whether any of the worlds notices the fault.
+fn is_caught(fault: Fault, world: impl Fn(u64) -> World) -> bool {
+    seeds(40).any(|seed| {
+        let mut world = world(seed);
+        world.script.fault = Some(fault);
+        catch_unwind(AssertUnwindSafe(|| world.check())).is_err()
+    })
+}
+
+#[test]
+fn every_planted_fault_is_caught() {
+    let faults = [
+        Fault::KeepsRejectedRow,
+        Fault::DrawsByRowIndex,
+        Fault::AcceptsOneTooMany,
+        Fault::NeighbourLeaks,
+        Fault::HoldsAtWrongPosition,
+        Fault::LeaksPages,
+        Fault::RemembersChunks,
+        Fault::DrafterDisturbsDraws,
+    ];
+    for fault in faults {
+        assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");
+        assert!(is_caught(fault, World::rough), "{fault:?} passes the properties of rough worlds");
+    }
+}

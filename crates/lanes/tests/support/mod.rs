@@ -1,0 +1,338 @@
+//! Worlds: a target, options and requests with their times, made from a seed, run, and held to the properties.
+
+use std::collections::BTreeMap;
+
+use forerunner_lanes::fake::{
+    Confidence, DrafterScript, Failures, FakeScript, FakeTarget, Random, Rightness, ScriptedCosts,
+};
+use forerunner_lanes::{
+    Finish, Lanes, Limits, NewSequence, Options, SamplingRule, SequenceId, SequenceStatistics,
+};
+
+/// A request, when it comes, and when it goes if it does not stay to the end. Times are steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) new: NewSequence,
+    pub(crate) arrives: u64,
+    pub(crate) leaves: Option<u64>,
+}
+
+/// All that a run depends on: printed when it fails, it is the schedule.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) limits: Limits,
+    pub(crate) script: FakeScript,
+    pub(crate) prompt_chunk: usize,
+    pub(crate) requests: Vec<Request>,
+}
+
+/// What a request got.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Reply {
+    pub(crate) tokens: Vec<u32>,
+    /// Nothing for a request that left.
+    pub(crate) finish: Option<Finish>,
+    pub(crate) statistics: SequenceStatistics,
+}
+
+const TEMPERATURES: [f32; 3] = [0.0, 0.7, 1.0];
+
+impl World {
+    /// A world without failures in which nobody leaves.
+    pub(crate) fn calm(seed: u64) -> World {
+        let random = &mut Random::new(seed);
+        let lanes = 1 + random.below(5) as usize;
+        let rows =
+            [1, 2, lanes as u64, 1 + random.below(12), 40 * lanes as u64][random.below(5) as usize] as usize;
+        let block = [0, 1, 4, 7][random.below(4) as usize];
+        let limits = Limits { lanes, context: 160, rows, block, has_confidence: random.chance(0.5) };
+        let page_tokens = 16;
+        // Memory for everything, or for about two lanes, so that the queue has to wait.
+        let pages = if random.chance(0.5) { 1000 } else { 16 };
+        let drafter = drafter(random);
+        let costs = costs(random);
+        let vocabulary = 40 + random.below(100) as u32;
+        let script = FakeScript { vocabulary, page_tokens, pages, drafter, costs, ..FakeScript::default() };
+        let requests = (0..1 + random.below(8)).map(|_| request(random, vocabulary)).collect();
+        World { limits, script, prompt_chunk: 1 + random.below(40) as usize, requests }
+    }
+
+    /// A world in which clients leave and calls fail.
+    pub(crate) fn rough(seed: u64) -> World {
+        let mut world = World::calm(seed);
+        let random = &mut Random::new(seed ^ 0xfa11);
+        for request in &mut world.requests {
+            if random.chance(0.3) {
+                request.leaves = Some(request.arrives + random.below(40));
+            }
+        }
+        let counts = |random: &mut Random, most, share| {
+            if random.chance(share) {
+                (0..1 + random.below(3)).map(|_| random.below(most)).collect()
+            } else {
+                vec![]
+            }
+        };
+        world.script.failures = Failures {
+            rounds: counts(random, 60, 0.4),
+            opens: counts(random, 8, 0.2),
+            sequences: match random.chance(0.4) {
+                true => vec![(world.requests[0].new.rule.seed, random.below(60) as usize)],
+                false => vec![],
+            },
+        };
+        world
+    }
+
+    pub(crate) fn undrafted(&self) -> World {
+        let mut world = self.clone();
+        world.requests.iter_mut().for_each(|request| request.new.draft = false);
+        world
+    }
+
+    pub(crate) fn alone(&self, request: usize) -> World {
+        World { requests: vec![self.requests[request].clone()], ..self.clone() }
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            prompt_chunk: self.prompt_chunk,
+            costs: self.script.costs.table(&self.limits),
+            ..Options::default()
+        }
+    }
+
+    /// Runs it to the end; what every request got, and the target's rounds.
+    pub(crate) fn run(&self) -> (Vec<Reply>, u64) {
+        let mut run = Run::new(self);
+        while !run.is_over() {
+            run.step();
+        }
+        run.end()
+    }
+
+    /// Runs it and holds every reply to what the fake says with no scheduler at all.
+    pub(crate) fn check(&self) {
+        let (replies, _) = self.run();
+        for (index, (request, reply)) in self.requests.iter().zip(&replies).enumerate() {
+            self.check_reply(index, request, reply);
+        }
+        let by_round = |reply: &&Reply| failure(reply).is_some_and(|reason| reason.starts_with("round"));
+        let failed_by_round = replies.iter().filter(by_round).count();
+        assert!(
+            failed_by_round <= self.script.failures.rounds.len(),
+            "a failed round took {failed_by_round} replies"
+        );
+    }
+
+    fn check_reply(&self, index: usize, request: &Request, reply: &Reply) {
+        let NewSequence { prompt, max_tokens, rule, stop_tokens, draft } = &request.new;
+        let expected = FakeTarget::reply(self.script.vocabulary, prompt, rule, *max_tokens, stop_tokens);
+        match &reply.finish {
+            Some(Finish::Stop) => {
+                assert!(
+                    expected.last().is_some_and(|last| stop_tokens.contains(last)),
+                    "request {index} stopped"
+                );
+                assert_eq!(reply.tokens, expected, "request {index}");
+            }
+            Some(Finish::Length) => {
+                assert_eq!(expected.len(), *max_tokens, "request {index} went past its stop token");
+                assert_eq!(reply.tokens, expected, "request {index}");
+            }
+            Some(Finish::Failed(reason)) => {
+                assert!(self.may_fail(request, reason), "request {index} failed: {reason}");
+                assert!(expected.starts_with(&reply.tokens), "request {index} before it failed");
+            }
+            None => {
+                assert!(request.leaves.is_some(), "request {index} never ended");
+                assert!(expected.starts_with(&reply.tokens), "request {index} before it left");
+            }
+        }
+        let statistics = &reply.statistics;
+        if !*draft || self.limits.block == 0 {
+            assert_eq!((statistics.drafts, statistics.holds), (0, 0), "request {index} was drafted");
+        }
+        if self.script.drafter.rightness == Rightness::Always {
+            assert_eq!(statistics.accepted, statistics.drafts, "request {index}: right drafts are accepted");
+        }
+        if reply.finish.is_some() {
+            assert_eq!(statistics.reply_tokens, reply.tokens.len(), "request {index}");
+        }
+    }
+
+    fn may_fail(&self, request: &Request, reason: &str) -> bool {
+        let failures = &self.script.failures;
+        let poisoned = |seed: u64| failures.sequences.iter().any(|sequence| sequence.0 == seed);
+        let pages = (request.new.prompt.len() + request.new.max_tokens).div_ceil(self.script.page_tokens);
+        match reason.split(' ').next() {
+            Some("round") => !failures.rounds.is_empty(),
+            Some("open") => !failures.opens.is_empty(),
+            Some("seed") => poisoned(request.new.rule.seed),
+            _ => pages > self.script.pages,
+        }
+    }
+}
+
+fn failure(reply: &Reply) -> Option<&str> {
+    match &reply.finish {
+        Some(Finish::Failed(reason)) => Some(reason),
+        _ => None,
+    }
+}
+
+fn drafter(random: &mut Random) -> DrafterScript {
+    let rightness = match random.below(4) {
+        0 => Rightness::Always,
+        1 => Rightness::Pattern(random.number()),
+        _ => Rightness::Share(0.1 + 0.85 * random.unit()),
+    };
+    let confidence = match random.below(3) {
+        0 => Confidence::Constant(random.unit() as f32 * 6.0 - 2.0),
+        1 => Confidence::Arbitrary,
+        _ => Confidence::Honest,
+    };
+    DrafterScript { rightness, confidence, seed: random.number() }
+}
+
+fn costs(random: &mut Random) -> ScriptedCosts {
+    let scale = |random: &mut Random| random.unit() * random.unit();
+    ScriptedCosts {
+        round_ms: 1.0,
+        row_ms: scale(random),
+        hold_ms: scale(random),
+        hold_depth_ms: 0.1 * scale(random),
+        hold_lane_ms: 0.1 * scale(random),
+    }
+}
+
+fn request(random: &mut Random, vocabulary: u32) -> Request {
+    let prompt_tokens = if random.chance(0.3) { 1 } else { 1 + random.below(90) };
+    let token = |random: &mut Random| random.below(u64::from(vocabulary)) as u32;
+    let temperature = TEMPERATURES[random.below(3) as usize];
+    let rule = SamplingRule {
+        temperature,
+        seed: random.number(),
+        choice: random.below(2) as u32,
+        ..Default::default()
+    };
+    let new = NewSequence {
+        prompt: (0..prompt_tokens).map(|_| token(random)).collect(),
+        max_tokens: 1 + random.below(50) as usize,
+        rule,
+        stop_tokens: (0..random.below(3)).map(|_| token(random)).collect(),
+        draft: random.chance(0.8),
+    };
+    Request { new, arrives: random.below(30), leaves: None }
+}
+
+/// A world in the middle of its run.
+struct Run<'a> {
+    world: &'a World,
+    lanes: Lanes<FakeTarget, forerunner_lanes::fake::ScriptedClock>,
+    step: u64,
+    live: BTreeMap<SequenceId, Live>,
+    replies: Vec<Reply>,
+}
+
+/// A sequence that has not ended, and when it last moved.
+struct Live {
+    request: usize,
+    rounds: u64,
+    moved: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(world: &'a World) -> Self {
+        let target = FakeTarget::new(world.limits.clone(), world.script.clone());
+        let clock = target.clock();
+        let lanes = Lanes::with_clock(target, world.options(), clock);
+        Run {
+            world,
+            lanes,
+            step: 0,
+            live: BTreeMap::new(),
+            replies: vec![Reply::default(); world.requests.len()],
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let last = self.world.requests.iter().map(|request| request.arrives).max();
+        self.lanes.is_idle() && last.is_none_or(|last| last < self.step)
+    }
+
+    fn step(&mut self) {
+        self.arrive_and_leave();
+        let idle = self.lanes.is_idle();
+        let deliveries = self.lanes.step();
+        assert!(!idle || deliveries.is_empty(), "a delivery out of nothing");
+        for delivery in deliveries {
+            let live = self.live.get(&delivery.id).expect("a delivery for a sequence that has ended");
+            let reply = &mut self.replies[live.request];
+            assert!(!delivery.tokens.is_empty() || delivery.finished.is_some(), "an empty delivery");
+            reply.tokens.extend_from_slice(&delivery.tokens);
+            if let Some(finished) = &delivery.finished {
+                reply.finish = Some(finished.reason.clone());
+                reply.statistics = finished.statistics.clone();
+                self.live.remove(&delivery.id);
+            }
+        }
+        self.check_progress();
+        self.step += 1;
+    }
+
+    fn arrive_and_leave(&mut self) {
+        for (index, request) in self.world.requests.iter().enumerate() {
+            if request.arrives == self.step {
+                let id = self.lanes.submit(request.new.clone()).expect("the queue is long enough");
+                self.live.insert(id, Live { request: index, rounds: 0, moved: self.step });
+            }
+            if request.leaves == Some(self.step) {
+                let id = self.live.iter().find(|(_, live)| live.request == index).map(|(&id, _)| id);
+                if let Some(id) = id {
+                    self.live.remove(&id);
+                    // Half of them have found a stop string.
+                    let left = if index % 2 == 0 { self.lanes.cancel(id) } else { self.lanes.finish(id) };
+                    self.replies[index].statistics = left.expect("a live sequence");
+                    assert_eq!(self.lanes.cancel(id), None, "it left twice");
+                }
+            }
+        }
+    }
+
+    /// No sequence that has begun waits for long, and with rows for all, a reply moves every step.
+    fn check_progress(&mut self) {
+        let Limits { lanes, rows, .. } = self.world.limits;
+        let failures = &self.world.script.failures;
+        let mishaps = (failures.rounds.len() + failures.sequences.len()) as u64;
+        let patience = if rows > lanes { 1 } else { 2 * lanes as u64 } + mishaps * (lanes as u64 + 2);
+        for (id, live) in &mut self.live {
+            let statistics = self.lanes.statistics(*id).expect("a live sequence has statistics");
+            let rounds = statistics.prompt_rounds + statistics.rounds;
+            if rounds > live.rounds || rounds == 0 {
+                *live = Live { rounds, moved: self.step, ..*live };
+            }
+            let waits = self.step - live.moved;
+            // Prompts take turns at the chunk.
+            let patience = if statistics.rounds == 0 { patience + lanes as u64 } else { patience };
+            assert!(waits < patience, "{id} waits for {waits} steps, {patience} are allowed");
+        }
+        let requests = self.world.requests.iter().map(|request| &request.new);
+        let rows: usize = requests.map(|new| new.prompt.len() + new.max_tokens).sum();
+        let most = 100 + rows as u64 + mishaps * (lanes as u64 + 2);
+        assert!(self.step <= most, "not over after {most} steps");
+    }
+
+    fn end(self) -> (Vec<Reply>, u64) {
+        assert!(self.live.is_empty(), "sequences that never ended");
+        assert_eq!(self.lanes.pages_in_use(), 0, "pages in use when idle");
+        let totals = self.lanes.totals();
+        let ended = totals.finished + totals.cancelled + totals.failed;
+        let left = self.replies.iter().filter(|reply| reply.finish.is_none()).count() as u64;
+        assert!(
+            ended <= self.replies.len() as u64 && ended + left >= self.replies.len() as u64,
+            "{totals:?}"
+        );
+        (self.replies, self.lanes.target().rounds())
+    }
+}
