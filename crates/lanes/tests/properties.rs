@@ -5,6 +5,7 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use forerunner_lanes::Finish;
 use forerunner_lanes::fake::Fault;
 use support::{Reply, World};
 
@@ -80,6 +81,29 @@ fn a_cancel_at_any_step_leaves_the_others_as_they_are() {
             }
         }
     });
+}
+
+#[test]
+fn the_worlds_have_everything_in_them() {
+    let mut seen = [0; 6];
+    for seed in 0..300 {
+        for reply in World::rough(seed).run().0 {
+            let accepted = reply.statistics.accepted;
+            let of_kind = [
+                reply.finish == Some(Finish::Stop),
+                reply.finish == Some(Finish::Length),
+                matches!(reply.finish, Some(Finish::Failed(_))),
+                reply.finish.is_none(),
+                accepted > 0,
+                accepted < reply.statistics.drafts,
+            ];
+            of_kind.iter().zip(&mut seen).for_each(|(&is, seen)| *seen += u64::from(is));
+        }
+    }
+    assert!(
+        seen.iter().all(|&count| count >= 30),
+        "stop, length, failed, left, accepted, rejected: {seen:?}"
+    );
 }
 
 /// Whether any of the worlds notices the fault.

@@ -47,8 +47,8 @@ impl World {
         let block = [0, 1, 4, 7][random.below(4) as usize];
         let limits = Limits { lanes, context: 160, rows, block, has_confidence: random.chance(0.5) };
         let page_tokens = 16;
-        // Memory for everything, or for about two lanes, so that the queue has to wait.
-        let pages = if random.chance(0.5) { 1000 } else { 16 };
+        // Memory for everything, or for about two lanes, so that the queue has to wait, or too little for some.
+        let pages = [1000, 1000, 14, 6][random.below(4) as usize];
         let drafter = drafter(random);
         let costs = costs(random);
         let vocabulary = 40 + random.below(100) as u32;
