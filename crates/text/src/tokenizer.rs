@@ -89,6 +89,11 @@ impl Tokenizer {
         Detokenizer::new(Arc::clone(&self.table), shown)
     }
 
+    /// The marks that [`detokenizer`](Self::detokenizer) shows: those of tool calls and of thoughts.
+    pub fn shown_marks(&self) -> &[u32] {
+        &self.shown_marks
+    }
+
     /// How many ids there are: one past the largest. A model's own vocabulary may be padded to more.
     pub fn vocabulary_size(&self) -> usize {
         self.table.size()
