@@ -223,3 +223,26 @@ fn read_weight_map(index: &Path) -> Result<BTreeMap<String, String>, CheckpointE
 fn is_file_name(name: &str) -> bool {
     !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_stripped_in_any_order() {
+        for name in
+            ["a.weight", "model.a.weight", "language_model.model.a.weight", "model.language_model.a.weight"]
+        {
+            assert_eq!(canonical(name), "a.weight");
+        }
+        assert_eq!(canonical("models.a.model.b"), "models.a.model.b");
+    }
+
+    #[test]
+    fn shards_stay_in_their_directory() {
+        assert!(is_file_name("model-00001-of-00002.safetensors"));
+        for name in ["", ".", "..", "a/b", "../a", "/a", "a\\b", "a\0"] {
+            assert!(!is_file_name(name), "{name:?}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ mod target;
 
 use std::collections::BTreeMap;
 
-pub(crate) use drafter::read_drafter_config;
+pub(crate) use drafter::{check_fit, read_drafter_config};
 pub(crate) use fields::{read_json, shorten};
 pub(crate) use target::read_target_config;
 

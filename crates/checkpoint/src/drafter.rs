@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::archive::{Archive, TensorSlice};
-use crate::config::read_drafter_config;
+use crate::config::{check_fit, read_drafter_config};
 use crate::inventory::Inventory;
 use crate::slots::{MatrixSlot, read_vector};
 use crate::{CheckpointError, DrafterConfig, DrafterHead, DrafterLayerWeights, Summary, TargetConfig, names};
@@ -47,7 +47,17 @@ impl DrafterCheckpoint {
     /// Reads and checks the drafter in `directory`, and that it fits `target`: hidden size, vocabulary, layer
     /// count, tap ids.
     pub fn open(directory: &Path, target: &TargetConfig) -> Result<Self, CheckpointError> {
-        let config = read_drafter_config(directory, target)?;
+        let config = read_drafter_config(directory)?;
+        check_fit(directory, &config, target)?;
+        DrafterCheckpoint::open_config(directory, config)
+    }
+
+    /// Reads and checks the drafter in `directory`, whatever target it is for: to describe it, not to run it.
+    pub fn open_unpaired(directory: &Path) -> Result<Self, CheckpointError> {
+        DrafterCheckpoint::open_config(directory, read_drafter_config(directory)?)
+    }
+
+    fn open_config(directory: &Path, config: DrafterConfig) -> Result<Self, CheckpointError> {
         let archive = Archive::open(directory)?;
         let mut inventory = Inventory::new(&archive, None, "");
         let head = HeadPlan::resolve(&mut inventory, &config)?;

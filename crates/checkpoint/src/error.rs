@@ -168,7 +168,10 @@ pub enum CheckpointError {
         found: f32,
     },
     /// A drafter made for another target.
-    #[error("{}: the drafter does not fit the target: field `{field}` is {found}; accepted: {accepted}", .path.display())]
+    #[error(
+        "{}: the drafter does not fit the target: field `{field}` is {found}; accepted: {accepted}",
+        .path.display()
+    )]
     Unfit {
         /// The drafter's config.json.
         path: PathBuf,
@@ -180,7 +183,10 @@ pub enum CheckpointError {
         accepted: String,
     },
     /// A checkpoint is never written over something else.
-    #[error("{}: found something there already; accepted: a path that does not exist, or an empty directory", .path.display())]
+    #[error(
+        "{}: found something there already; accepted: a path that does not exist, or an empty directory",
+        .path.display()
+    )]
     DestinationNotEmpty {
         /// Where it was to be written.
         path: PathBuf,

@@ -75,7 +75,8 @@ impl<'a> Inventory<'a> {
         self.matrix_at(entry, &names[index], &paths[index], &[rows, columns])
     }
 
-    /// The tensor `path` + `suffix` of `shape` `[stacked, rows, columns]` as a matrix `[stacked * rows, columns]`.
+    /// The tensor `path` + `suffix`, of `shape` `[stacked, rows, columns]`, as a matrix
+    /// `[stacked * rows, columns]`.
     pub(crate) fn stack(
         &mut self,
         path: &str,
@@ -247,5 +248,25 @@ fn first_not_finite(data_type: Dtype, bytes: &[u8]) -> Option<(usize, f32)> {
             .map(|word| f32::from_le_bytes([word[0], word[1], word[2], word[3]]))
             .enumerate()
             .find(|(_, value)| !value.is_finite()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forerunner_tensor::{bf16, f16};
+
+    #[test]
+    fn the_first_value_that_is_not_finite_is_found_in_every_type() {
+        let values = [1.0, -0.0, f32::MAX, f32::NEG_INFINITY, f32::NAN];
+        let singles: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(first_not_finite(Dtype::F32, &singles), Some((3, f32::NEG_INFINITY)));
+        assert_eq!(first_not_finite(Dtype::F32, &singles[..12]), None);
+        let brains: Vec<u8> = [bf16::MAX, bf16::MIN_POSITIVE, bf16::INFINITY].map(bf16::to_le_bytes).concat();
+        assert_eq!(first_not_finite(Dtype::BF16, &brains), Some((2, f32::INFINITY)));
+        assert_eq!(first_not_finite(Dtype::BF16, &brains[..4]), None);
+        let halves: Vec<u8> = [f16::MAX, f16::MIN, f16::INFINITY].map(f16::to_le_bytes).concat();
+        assert_eq!(first_not_finite(Dtype::F16, &halves), Some((2, f32::INFINITY)));
+        assert_eq!(first_not_finite(Dtype::F16, &halves[..4]), None);
     }
 }

@@ -9,17 +9,44 @@ use super::target::{LAYERS_MAX, check_rope_type, config_file, read_head_counts};
 use super::{DrafterConfig, TargetConfig};
 use crate::CheckpointError;
 
-/// The configuration in `directory`, which fits `target`.
-pub(crate) fn read_drafter_config(
-    directory: &Path,
-    target: &TargetConfig,
-) -> Result<DrafterConfig, CheckpointError> {
+/// The configuration in `directory`, whatever target it is for.
+pub(crate) fn read_drafter_config(directory: &Path) -> Result<DrafterConfig, CheckpointError> {
     let file = config_file(directory)?;
     let json = read_json(&file)?;
-    let fields = Fields::new(&file, &json);
-    let config = read_config(&fields)?;
-    check_fit(&file, &config, target)?;
-    Ok(config)
+    read_config(&Fields::new(&file, &json))
+}
+
+/// The drafter in `directory` reads `target`'s residual stream, embeds with its table and drafts with its head.
+pub(crate) fn check_fit(
+    directory: &Path,
+    config: &DrafterConfig,
+    target: &TargetConfig,
+) -> Result<(), CheckpointError> {
+    let unfit = |field: &str, found: usize, accepted: String| CheckpointError::Unfit {
+        path: directory.join("config.json"),
+        field: field.into(),
+        found: found.to_string(),
+        accepted,
+    };
+    let equalities = [
+        ("hidden_size", config.hidden, target.hidden),
+        ("vocab_size", config.vocabulary, target.vocabulary),
+        ("dflash_config.num_target_layers", config.target_layers, target.layers.len()),
+    ];
+    for (field, found, accepted) in equalities {
+        if found != accepted {
+            return Err(unfit(field, found, format!("{accepted}, as the target has")));
+        }
+    }
+    // The reference records the last layer's output after the final norm, so no drafter is trained on it.
+    let last = target.layers.len() - 1;
+    match config.taps.iter().find(|tap| **tap >= last) {
+        Some(tap) => {
+            let accepted = format!("layers before the target's last, which is {last}");
+            Err(unfit("dflash_config.target_layer_ids", *tap, accepted))
+        }
+        None => Ok(()),
+    }
 }
 
 fn read_config(fields: &Fields) -> Result<DrafterConfig, CheckpointError> {
@@ -141,34 +168,4 @@ fn read_taps(inner: &Fields) -> Result<Vec<usize>, CheckpointError> {
         return Err(inner.invalid(FIELD, &Value::from(list), ACCEPTED));
     }
     Ok(taps)
-}
-
-/// The drafter reads this target's residual stream, embeds with its table and drafts with its head.
-fn check_fit(file: &Path, config: &DrafterConfig, target: &TargetConfig) -> Result<(), CheckpointError> {
-    let equalities = [
-        ("hidden_size", config.hidden, target.hidden),
-        ("vocab_size", config.vocabulary, target.vocabulary),
-        ("dflash_config.num_target_layers", config.target_layers, target.layers.len()),
-    ];
-    let unfit = |field: &str, found: String, accepted: String| CheckpointError::Unfit {
-        path: file.into(),
-        field: field.into(),
-        found,
-        accepted,
-    };
-    for (field, found, accepted) in equalities {
-        if found != accepted {
-            return Err(unfit(field, found.to_string(), format!("{accepted}, as the target has")));
-        }
-    }
-    // The stream after the last layer is not kept apart from its norm by every exporter, so no drafter taps it.
-    let last = target.layers.len() - 1;
-    match config.taps.iter().find(|tap| **tap >= last) {
-        Some(tap) => Err(unfit(
-            "dflash_config.target_layer_ids",
-            tap.to_string(),
-            format!("layers before the target's last, which is {last}"),
-        )),
-        None => Ok(()),
-    }
 }

@@ -1,9 +1,9 @@
 //! Drafters: what they may leave out, what is refused, and targets they do not fit.
 
-use forerunner_checkpoint::TargetConfig;
+use forerunner_checkpoint::{DrafterCheckpoint, TargetConfig};
 use serde_json::{Value, json};
 
-use crate::tiny::Tiny;
+use crate::tiny::{Scratch, Tiny};
 
 fn target() -> TargetConfig {
     Tiny::mixture().open().expect("the target").1.config().clone()
@@ -122,6 +122,16 @@ fn drafters_that_do_not_fit() {
             "`dflash_config.target_layer_ids` is 1; accepted: layers before the target's last, which is 1",
         ],
     );
+}
+
+#[test]
+fn a_drafter_can_be_described_without_its_target() {
+    let scratch = Scratch::new();
+    let mut tiny = Tiny::drafter();
+    tiny.set("dflash_config.num_target_layers", json!(24));
+    tiny.write(&scratch.0);
+    let drafter = DrafterCheckpoint::open_unpaired(&scratch.0).expect("a drafter of another target");
+    assert_eq!(drafter.config().target_layers, 24);
 }
 
 #[test]
