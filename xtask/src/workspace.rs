@@ -7,9 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Folders whose files are not ours to keep tidy.
-const SKIPPED_FOLDERS: [&str; 2] = ["target", ".git"];
-
 /// The repository's root.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
@@ -41,7 +38,7 @@ fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Resu
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            if !SKIPPED_FOLDERS.contains(&entry.file_name().to_string_lossy().as_ref()) {
+            if !is_skipped(&entry.file_name().to_string_lossy()) {
                 collect(&path, extensions, paths)?;
             }
         } else if path.extension().is_some_and(|have| extensions.iter().any(|want| have == *want)) {
@@ -49,6 +46,11 @@ fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Build outputs, and hidden folders, which hold other programs' files.
+fn is_skipped(folder: &str) -> bool {
+    folder == "target" || folder.starts_with('.')
 }
 
 fn file(path: PathBuf) -> Result<File> {
