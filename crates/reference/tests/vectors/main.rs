@@ -1,0 +1,5 @@
+//! Holds the reference to vectors that others computed: the demo pair's golden ones, and transformers'.
+
+mod compare;
+mod golden;
+mod transformers;
