@@ -1,0 +1,60 @@
+//! Root-mean-square norms of rows and heads.
+
+use forerunner_tensor::bf16;
+
+use crate::arithmetic::Arithmetic;
+use crate::grid::{Grid, over_rows};
+use crate::math::{LANES, round, sum_lanes, widen};
+use crate::pool::Pool;
+
+/// Values that are worth a parallel region.
+pub(crate) const SMALL: usize = 32 * 1024;
+
+/// Rows a chunk for an operation of `width` values a row: all of them where a region would not pay.
+pub(crate) fn rows_a_chunk(pool: &Pool, rows: usize, width: usize) -> usize {
+    if rows * width < SMALL { rows.max(1) } else { rows.div_ceil(pool.threads() * 4).max(1) }
+}
+
+/// `out = weight * bf16(x * rsqrt(mean(x^2) + epsilon))` for each row, the product rounded again.
+pub(crate) fn rms_norm<A: Arithmetic>(
+    pool: &Pool,
+    x: &[bf16],
+    weight: &[bf16],
+    epsilon: f32,
+    count: usize,
+    width: usize,
+    out: &mut [bf16],
+) {
+    let rows = rows_a_chunk(pool, count, width);
+    over_rows(pool, &mut Grid::new(out, width), count, rows, |row, out| {
+        A::vectorize(|| {
+            let x = &x[row * width..(row + 1) * width];
+            let scale = norm_scale::<A>(x, epsilon);
+            for ((out, value), weight) in out.iter_mut().zip(x).zip(weight) {
+                *out = normed(*value, scale, *weight);
+            }
+        });
+    });
+}
+
+/// `1 / sqrt(mean(x^2) + epsilon)`, the squares in 16 partial sums.
+#[inline(always)]
+pub(crate) fn norm_scale<A: Arithmetic>(x: &[bf16], epsilon: f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (blocks, rest) = x.as_chunks::<LANES>();
+    for block in blocks {
+        for (lane, value) in lanes.iter_mut().zip(block) {
+            *lane = A::multiply_add(widen(*value), widen(*value), *lane);
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane = A::multiply_add(widen(*value), widen(*value), *lane);
+    }
+    1.0 / (sum_lanes(&lanes) / x.len() as f32 + epsilon).sqrt()
+}
+
+/// One value of a norm.
+#[inline(always)]
+pub(crate) fn normed(value: bf16, scale: f32, weight: bf16) -> bf16 {
+    round(widen(weight) * widen(round(widen(value) * scale)))
+}
