@@ -1,1 +1,27 @@
-//! server
+//! OpenAI-compatible HTTP over an engine.
+//!
+//! **Architecture invariant:** HTTP ends here. A body becomes a validated
+//! [`Request`](forerunner_engine::Request) or a refusal that names the field; a reply comes back as
+//! [`Event`](forerunner_engine::Event)s and is written as it arrives. A client that leaves drops its handler or
+//! its stream, and with it the engine's [`Reply`](forerunner_engine::Reply): that is the only way to cancel.
+
+mod body;
+mod chat;
+mod completions;
+mod defaults;
+mod error;
+mod fields;
+mod generation;
+mod random;
+mod reply;
+mod routes;
+mod serve;
+mod service;
+mod stream;
+mod types;
+mod unsupported;
+
+pub use defaults::SamplingDefaults;
+pub use random::random_seed;
+pub use serve::{DRAIN_LIMIT, serve};
+pub use service::Service;

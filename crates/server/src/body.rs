@@ -1,0 +1,95 @@
+//! Reads a request's JSON body; whatever is wrong with it is answered with the field's name.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// Largest body taken.
+pub(crate) const BODY_LIMIT_BYTES: usize = 8 << 20;
+
+/// A JSON object. Which fields matter is for [`Body::read`] to say: others are accepted and not looked at.
+#[derive(Debug)]
+pub(crate) struct Body(Value);
+
+impl Body {
+    /// Parses a body.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| ApiError::bad_request(format!("the body is not UTF-8: {error}")))?;
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| ApiError::bad_request(format!("the body is not JSON: {error}")))?;
+        if !value.is_object() {
+            return Err(ApiError::bad_request("the body is JSON, but not an object; accepted: an object"));
+        }
+        Ok(Body(value))
+    }
+
+    /// The fields of `T`, each in its type.
+    pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
+        serde_path_to_error::deserialize(&self.0).map_err(|error| {
+            let field = error.path().to_string();
+            let message = format!("{field}: {}", error.inner());
+            ApiError::field(field, message)
+        })
+    }
+
+    /// All fields.
+    pub(crate) fn fields(&self) -> &Map<String, Value> {
+        self.0.as_object().expect("checked when parsed")
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                ApiError::too_large(BODY_LIMIT_BYTES)
+            } else {
+                ApiError::bad_request(rejection.body_text())
+            }
+        })?;
+        Body::parse(&bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Fields {
+        #[expect(dead_code, reason = "only its type matters")]
+        max_tokens: Option<u32>,
+    }
+
+    #[track_caller]
+    fn check(bytes: &[u8], param: Option<&str>, fragment: &str) {
+        let error = Body::parse(bytes).and_then(|body| body.read::<Fields>()).expect_err("refused");
+        assert_eq!(error.status, StatusCode::BAD_REQUEST);
+        assert_eq!(error.param.as_deref(), param);
+        assert!(error.message.contains(fragment), "{}", error.message);
+    }
+
+    #[test]
+    fn every_way_to_be_wrong_is_named() {
+        check(b"", None, "not JSON");
+        check(b"{", None, "not JSON");
+        check(b"[]", None, "not an object");
+        check(b"{\"max_tokens\": \"\xf0\x9f\"}", None, "not UTF-8");
+        check(br#"{"max_tokens": "many"}"#, Some("max_tokens"), "max_tokens: invalid type: string");
+        check(br#"{"max_tokens": -1}"#, Some("max_tokens"), "max_tokens: invalid value");
+        check("[".repeat(1000).as_bytes(), None, "recursion limit");
+    }
+
+    #[test]
+    fn unknown_fields_and_nulls_are_accepted() {
+        let body = Body::parse(br#"{"max_tokens": null, "store": true}"#).unwrap();
+        assert!(body.read::<Fields>().is_ok());
+    }
+}

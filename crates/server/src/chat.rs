@@ -1,0 +1,91 @@
+//! `POST /v1/chat/completions`: messages through the chat template to a reply.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::generation::Generation;
+use crate::reply::{Endpoint, respond};
+use crate::service::Service;
+
+/// What only a chat request says. Messages and tools are for the template to read.
+#[derive(Debug, Deserialize)]
+struct ChatFields {
+    messages: Option<Vec<Value>>,
+    tools: Option<Vec<Map<String, Value>>>,
+    tool_choice: Option<Value>,
+    chat_template_kwargs: Option<Map<String, Value>>,
+}
+
+/// A chat prompt before it is rendered.
+#[derive(Debug)]
+struct ChatPrompt {
+    messages: Vec<Value>,
+    tools: Option<Value>,
+    extra: Map<String, Value>,
+}
+
+/// Answers a conversation. Tool calls stand in the content as the model wrote them.
+pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
+    let admission = service.admit()?;
+    let mut generation = Generation::read(&body, service.model(), &service.defaults)?;
+    let ChatPrompt { messages, tools, extra } = ChatPrompt::read(&body)?;
+    generation.request.prompt =
+        service.encode(move |text| text.chat_prompt(&messages, tools.as_ref(), &extra)).await?;
+    respond(&service, admission, Endpoint::Chat, generation).await
+}
+
+impl ChatPrompt {
+    fn read(body: &Body) -> Result<Self, ApiError> {
+        let fields: ChatFields = body.read()?;
+        let messages = fields.messages.unwrap_or_default();
+        if messages.is_empty() {
+            let message = "messages is missing or empty; accepted: a list of at least one message";
+            return Err(ApiError::field("messages", message));
+        }
+        let may_call = fields.tool_choice != Some(Value::from("none"));
+        let tools = fields.tools.filter(|tools| may_call && !tools.is_empty());
+        Ok(ChatPrompt {
+            messages,
+            tools: tools.map(|tools| tools.into_iter().map(Value::Object).collect()),
+            extra: fields.chat_template_kwargs.unwrap_or_default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &Value) -> Result<ChatPrompt, ApiError> {
+        ChatPrompt::read(&Body::parse(body.to_string().as_bytes())?)
+    }
+
+    #[test]
+    fn a_prompt_needs_messages() {
+        for body in [json!({}), json!({"messages": []}), json!({"messages": null})] {
+            let error = read(&body).expect_err("no messages");
+            assert_eq!(error.param.as_deref(), Some("messages"));
+        }
+        let error = read(&json!({"messages": "hi"})).expect_err("not a list");
+        assert!(error.message.starts_with("messages: invalid type: string"), "{}", error.message);
+    }
+
+    #[test]
+    fn tools_are_rendered_unless_the_choice_is_none() {
+        let tools = json!([{"type": "function", "function": {"name": "add"}}]);
+        let mut body = json!({"messages": [{"role": "user", "content": "hi"}], "tools": tools});
+        assert_eq!(read(&body).unwrap().tools, Some(tools));
+        body["tool_choice"] = json!("none");
+        assert_eq!(read(&body).unwrap().tools, None);
+        body["tools"] = json!(["add"]);
+        assert_eq!(read(&body).unwrap_err().param.as_deref(), Some("tools[0]"));
+    }
+}

@@ -1,0 +1,90 @@
+//! `POST /v1/completions`: a text or tokens, continued.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use forerunner_lanes::TokenId;
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::generation::Generation;
+use crate::reply::{Endpoint, respond};
+use crate::service::Service;
+
+/// Reply tokens when a request names no limit, as in OpenAI's API.
+const DEFAULT_MAX_TOKENS: usize = 16;
+
+const ACCEPTED: &str = "a string, a list of token ids, or a list with one of those";
+
+/// A prompt to continue.
+#[derive(Debug, PartialEq, Eq)]
+enum Prompt {
+    Text(String),
+    /// As given: no bos is added.
+    Tokens(Vec<TokenId>),
+}
+
+/// Continues a prompt.
+pub(crate) async fn completions(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let admission = service.admit()?;
+    let mut generation = Generation::read(&body, service.model(), &service.defaults)?;
+    generation.request.max_tokens.get_or_insert(DEFAULT_MAX_TOKENS);
+    generation.request.prompt = match Prompt::read(&body)? {
+        Prompt::Text(prompt) => service.encode(move |text| text.tokenizer.encode_prompt(&prompt)).await?,
+        Prompt::Tokens(tokens) => tokens,
+    };
+    respond(&service, admission, Endpoint::Completions, generation).await
+}
+
+impl Prompt {
+    fn read(body: &Body) -> Result<Self, ApiError> {
+        let value = body.fields().get("prompt").unwrap_or(&Value::Null);
+        let single = match value.as_array().map(Vec::as_slice) {
+            Some([only @ (Value::String(_) | Value::Array(_))]) => only,
+            _ => value,
+        };
+        let prompt = match single {
+            Value::String(text) => Some(Prompt::Text(text.clone())),
+            Value::Array(tokens) => tokens.iter().map(token).collect::<Option<_>>().map(Prompt::Tokens),
+            _ => None,
+        };
+        prompt.ok_or_else(|| ApiError::value("prompt", value, ACCEPTED))
+    }
+}
+
+fn token(value: &Value) -> Option<TokenId> {
+    TokenId::try_from(value.as_u64()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(prompt: Value) -> Result<Prompt, ApiError> {
+        Prompt::read(&Body::parse(json!({"prompt": prompt}).to_string().as_bytes())?)
+    }
+
+    #[test]
+    fn one_prompt_in_any_of_its_shapes() {
+        assert_eq!(read(json!("a")).unwrap(), Prompt::Text("a".into()));
+        assert_eq!(read(json!(["a"])).unwrap(), Prompt::Text("a".into()));
+        assert_eq!(read(json!([1, 2])).unwrap(), Prompt::Tokens(vec![1, 2]));
+        assert_eq!(read(json!([[1, 2]])).unwrap(), Prompt::Tokens(vec![1, 2]));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for prompt in [json!(null), json!(3), json!(["a", "b"]), json!([1, -2]), json!([1, "a"]), json!({})] {
+            let error = read(prompt.clone()).expect_err("not a prompt");
+            assert_eq!(error.param.as_deref(), Some("prompt"), "{prompt}");
+            assert!(error.message.contains(ACCEPTED), "{}", error.message);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The fields that every generating endpoint shares, from what was typed to what the engine takes.
+
+use std::collections::BTreeMap;
+
+use forerunner_engine::{Request, StopRule};
+use forerunner_lanes::{SamplingRule, TokenId};
+use serde::Deserialize;
+use serde_json::{Number, Value};
+
+use crate::body::Body;
+use crate::defaults::SamplingDefaults;
+use crate::error::ApiError;
+use crate::fields::OneOrMany;
+use crate::random::random_seed;
+use crate::unsupported::refuse_unsupported;
+
+/// Most stop strings of a request.
+const MOST_STOP_STRINGS: usize = 16;
+
+/// What a client may say about generation, as it says it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct GenerationFields {
+    model: Option<String>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    max_tokens: Option<usize>,
+    max_completion_tokens: Option<usize>,
+    temperature: Option<f32>,
+    top_k: Option<i64>,
+    top_p: Option<f32>,
+    min_p: Option<f32>,
+    repetition_penalty: Option<f32>,
+    presence_penalty: Option<f32>,
+    frequency_penalty: Option<f32>,
+    logit_bias: Option<BTreeMap<TokenId, f32>>,
+    seed: Option<Number>,
+    stop: Option<OneOrMany>,
+    ignore_eos: Option<bool>,
+    draft: Option<bool>,
+    return_token_ids: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+/// How a reply is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplyFormat {
+    /// As server-sent events, or at once.
+    pub(crate) stream: bool,
+    /// A streamed reply ends with a usage chunk. One written at once always has its usage.
+    pub(crate) include_usage: bool,
+    /// With the reply's token ids.
+    pub(crate) token_ids: bool,
+}
+
+/// What a request asks for, with everything checked that can be without its prompt.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    /// Complete but for the prompt.
+    pub(crate) request: Request,
+    pub(crate) format: ReplyFormat,
+}
+
+impl Generation {
+    /// Reads and checks a body's fields. `model` is the id that is served.
+    pub(crate) fn read(body: &Body, model: &str, defaults: &SamplingDefaults) -> Result<Self, ApiError> {
+        let fields: GenerationFields = body.read()?;
+        refuse_unsupported(body.fields())?;
+        check_model(fields.model.as_deref(), model)?;
+        let format = ReplyFormat {
+            stream: fields.stream.unwrap_or(false),
+            include_usage: fields.stream_options.as_ref().and_then(|options| options.include_usage) == Some(true),
+            token_ids: fields.return_token_ids.unwrap_or(false),
+        };
+        let request = Request {
+            prompt: Vec::new(),
+            max_tokens: fields.max_completion_tokens.or(fields.max_tokens),
+            draft: fields.draft.unwrap_or(true),
+            rule: rule(&fields, defaults)?,
+            stop: stop_rule(fields)?,
+        };
+        Ok(Generation { request, format })
+    }
+}
+
+fn check_model(asked: Option<&str>, served: &str) -> Result<(), ApiError> {
+    match asked {
+        None | Some("") => Ok(()),
+        Some(asked) if asked == served => Ok(()),
+        Some(asked) => {
+            let message = format!("the model {asked:?} is not served here; accepted: {served:?}");
+            let error = ApiError::not_found(message, "model_not_found");
+            Err(ApiError { param: Some("model".into()), ..error })
+        }
+    }
+}
+
+/// Ranges are checked by the engine, which serves other callers too.
+fn rule(fields: &GenerationFields, defaults: &SamplingDefaults) -> Result<SamplingRule, ApiError> {
+    let default = defaults.rule();
+    Ok(SamplingRule {
+        temperature: fields.temperature.unwrap_or(default.temperature),
+        top_k: fields.top_k.map_or(Ok(default.top_k), top_k)?,
+        top_p: fields.top_p.unwrap_or(default.top_p),
+        min_p: fields.min_p.unwrap_or(default.min_p),
+        repetition_penalty: fields.repetition_penalty.unwrap_or(default.repetition_penalty),
+        presence_penalty: fields.presence_penalty.unwrap_or(default.presence_penalty),
+        frequency_penalty: fields.frequency_penalty.unwrap_or(default.frequency_penalty),
+        logit_bias: fields.logit_bias.iter().flatten().map(|(token, bias)| (*token, *bias)).collect(),
+        seed: fields.seed.as_ref().map_or_else(|| Ok(random_seed()), seed)?,
+        choice: 0,
+    })
+}
+
+/// Both 0 and -1 are in use for "all candidates".
+fn top_k(value: i64) -> Result<u32, ApiError> {
+    u32::try_from(value.max(0))
+        .ok()
+        .filter(|_| value >= -1)
+        .ok_or_else(|| ApiError::value("top_k", &value.into(), "0 or -1 for all candidates, or how many are kept"))
+}
+
+/// Any 64-bit integer; a negative one is the seed with the same bits.
+fn seed(value: &Number) -> Result<u64, ApiError> {
+    value
+        .as_u64()
+        .or_else(|| value.as_i64().map(i64::cast_unsigned))
+        .ok_or_else(|| ApiError::value("seed", &Value::Number(value.clone()), "an integer of at most 64 bits"))
+}
+
+fn stop_rule(fields: GenerationFields) -> Result<StopRule, ApiError> {
+    let strings = fields.stop.map_or(Vec::new(), |stop| stop.0);
+    if strings.len() > MOST_STOP_STRINGS {
+        let message = format!("stop has {} strings; accepted: at most {MOST_STOP_STRINGS}", strings.len());
+        return Err(ApiError::field("stop", message));
+    }
+    Ok(StopRule { strings, ignore_end_of_sequence: fields.ignore_eos.unwrap_or(false) })
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &Value) -> Result<Generation, ApiError> {
+        let body = Body::parse(body.to_string().as_bytes())?;
+        Generation::read(&body, "demo", &SamplingDefaults::default())
+    }
+
+    #[track_caller]
+    fn refused(body: Value, param: &str, fragment: &str) {
+        let error = read(&body).expect_err("refused");
+        assert_eq!(error.status, StatusCode::BAD_REQUEST, "{}", error.message);
+        assert_eq!(error.param.as_deref(), Some(param), "{}", error.message);
+        assert!(error.message.contains(fragment), "{}", error.message);
+    }
+
+    #[test]
+    fn an_empty_body_is_drafted_and_drawn_at_temperature_one_with_a_random_seed() {
+        let (first, second) = (read(&json!({})).unwrap(), read(&json!({})).unwrap());
+        assert_eq!(first.format, ReplyFormat { stream: false, include_usage: false, token_ids: false });
+        assert!(first.request.draft);
+        assert_eq!(first.request.max_tokens, None);
+        assert_eq!(first.request.rule.temperature, 1.0);
+        assert_ne!(first.request.rule.seed, second.request.rule.seed);
+    }
+
+    #[test]
+    fn every_field_reaches_the_engine() {
+        let generation = read(&json!({
+            "model": "demo", "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 5,
+            "max_completion_tokens": 7, "temperature": 0.5, "top_k": 40, "top_p": 0.5, "min_p": 0.25,
+            "repetition_penalty": 1.5, "presence_penalty": 0.5, "frequency_penalty": -0.5,
+            "logit_bias": {"12": -100, "3": 1.5}, "seed": -1, "stop": "x", "ignore_eos": true, "draft": false,
+            "return_token_ids": true, "user": "somebody",
+        }))
+        .unwrap();
+        let rule = SamplingRule {
+            temperature: 0.5,
+            top_k: 40,
+            top_p: 0.5,
+            min_p: 0.25,
+            repetition_penalty: 1.5,
+            presence_penalty: 0.5,
+            frequency_penalty: -0.5,
+            logit_bias: vec![(3, 1.5), (12, -100.0)],
+            seed: u64::MAX,
+            choice: 0,
+        };
+        assert_eq!(generation.request.rule, rule);
+        assert_eq!(generation.request.max_tokens, Some(7));
+        assert_eq!(generation.request.stop.strings, ["x"]);
+        assert!(generation.request.stop.ignore_end_of_sequence && !generation.request.draft);
+        assert_eq!(generation.format, ReplyFormat { stream: true, include_usage: true, token_ids: true });
+    }
+
+    #[test]
+    fn a_wrong_value_is_refused_by_name() {
+        refused(json!({"temperature": "hot"}), "temperature", "invalid type");
+        refused(json!({"max_tokens": 1.5}), "max_tokens", "invalid type");
+        refused(json!({"top_k": -2}), "top_k", "top_k is -2");
+        refused(json!({"seed": 1.5}), "seed", "seed is 1.5");
+        refused(json!({"seed": "1"}), "seed", "seed:");
+        refused(json!({"stop": ["a", 1]}), "stop[1]", "expected a string");
+        refused(json!({"stop": vec!["a"; 17]}), "stop", "stop has 17 strings");
+        refused(json!({"stream_options": {"include_usage": 1}}), "stream_options.include_usage", "boolean");
+        refused(json!({"logit_bias": {"12": "x"}}), "logit_bias.12", "invalid type");
+        refused(json!({"logit_bias": [1]}), "logit_bias", "expected a map");
+        refused(json!({"n": 2}), "n", "accepted: 1");
+    }
+
+    #[test]
+    fn another_model_is_not_found_and_none_is_the_served_one() {
+        let error = read(&json!({"model": "gpt"})).unwrap_err();
+        assert_eq!((error.status, error.code), (StatusCode::NOT_FOUND, Some("model_not_found")));
+        assert!(error.message.contains("\"gpt\"") && error.message.contains("\"demo\""), "{}", error.message);
+        assert!(read(&json!({"model": ""})).is_ok());
+    }
+}

@@ -1,0 +1,76 @@
+//! Which path leads where, and what every answer carries.
+
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::body::BODY_LIMIT_BYTES;
+use crate::chat::chat;
+use crate::completions::completions;
+use crate::error::ApiError;
+use crate::random::random_id;
+use crate::service::Service;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// All routes over `service`.
+pub(crate) fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/health", get(health))
+        .route("/v1/models", get(models))
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/completions", post(completions))
+        .fallback(unknown_path)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT_BYTES))
+        .layer(middleware::from_fn(label))
+        .with_state(service)
+}
+
+async fn health(State(service): State<Arc<Service>>) -> (StatusCode, Json<Value>) {
+    let (code, word) = match service.is_draining() {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        false => (StatusCode::OK, "ok"),
+    };
+    let status = service.engine.status();
+    (code, Json(json!({"status": word, "running": status.running, "waiting": status.waiting})))
+}
+
+async fn models(State(service): State<Arc<Service>>) -> Json<Value> {
+    let info = service.engine.info();
+    Json(json!({"object": "list", "data": [{
+        "id": info.model,
+        "object": "model",
+        "created": service.created,
+        "owned_by": "forerunner",
+        "max_model_len": info.context,
+    }]}))
+}
+
+async fn unknown_path(uri: Uri) -> ApiError {
+    ApiError::not_found(format!("there is no {}", uri.path()), "unknown_path")
+}
+
+async fn unknown_method(method: Method, uri: Uri) -> ApiError {
+    ApiError::method_not_allowed(format!("{} does not take {method}", uri.path()))
+}
+
+/// Answers carry the id their request came with, or a new one: what gateways write to their logs.
+async fn label(request: Request, next: Next) -> Response {
+    let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(new_request_id);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = next.run(request).await.into_response();
+    tracing::debug!(%method, path, status = response.status().as_u16(), request_id = ?id, "answered");
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+fn new_request_id() -> HeaderValue {
+    HeaderValue::try_from(random_id("req-")).expect("letters and digits are a header value")
+}
