@@ -26,7 +26,7 @@ pub struct Limits {
     pub has_confidence: bool,
 }
 
-/// How a lane draws its tokens (specs/lanes.md section 2). The default is greedy without penalties.
+/// How a lane draws its tokens (the same on every device). The default is greedy without penalties.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingRule {
     /// 0 for greedy.

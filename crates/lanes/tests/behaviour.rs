@@ -134,6 +134,17 @@ fn a_reply_ends_with_its_stop_token_however_it_was_drafted() {
 }
 
 #[test]
+fn nothing_is_held_when_the_next_draft_ends_the_reply() {
+    let drafter = DrafterScript { rightness: Rightness::Always, ..Default::default() };
+    let mut lanes = scheduler(limits(1), FakeScript { drafter, ..Default::default() }, Options::default());
+    let mut request = new(5, 40);
+    request.stop_tokens = vec![expected(&request)[1]];
+    let id = lanes.submit(request).unwrap();
+    let statistics = end(&drain(&mut lanes), id).1;
+    assert_eq!((statistics.reply_tokens, statistics.holds, statistics.drafts), (2, 1, 0));
+}
+
+#[test]
 fn no_draft_is_made_or_verified_past_the_last_token() {
     let drafter = DrafterScript { rightness: Rightness::Always, ..Default::default() };
     for max_tokens in 1..20 {
@@ -143,6 +154,7 @@ fn no_draft_is_made_or_verified_past_the_last_token() {
         let deliveries = drain(&mut lanes);
         let (finish, statistics) = end(&deliveries, id);
         assert_eq!((finish, statistics.reply_tokens), (Finish::Length, max_tokens));
+        assert!(max_tokens > 2 || statistics.holds == 0, "a hold for a reply of {max_tokens} tokens");
         assert_eq!(lanes.totals().rows as usize, 3 + max_tokens - 1, "no row is wasted on a right drafter");
     }
 }
