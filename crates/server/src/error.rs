@@ -50,7 +50,10 @@ impl ApiError {
 
     /// No such thing.
     pub(crate) fn not_found(message: impl Into<String>, code: &'static str) -> Self {
-        ApiError { code: Some(code), ..ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", message) }
+        ApiError {
+            code: Some(code),
+            ..ApiError::new(StatusCode::NOT_FOUND, "invalid_request_error", message)
+        }
     }
 
     /// The path exists, but not with this method.
@@ -139,8 +142,11 @@ mod tests {
 
     #[test]
     fn refusals_of_the_engine_keep_their_numbers_and_get_their_status() {
-        let exceeded =
-            ApiError::from(RequestError::ContextLengthExceeded { prompt_tokens: 70, max_tokens: 1, context: 64 });
+        let exceeded = ApiError::from(RequestError::ContextLengthExceeded {
+            prompt_tokens: 70,
+            max_tokens: 1,
+            context: 64,
+        });
         assert_eq!(exceeded.status, StatusCode::BAD_REQUEST);
         assert_eq!(exceeded.code, Some("context_length_exceeded"));
         assert!(exceeded.message.contains("70") && exceeded.message.contains("64"), "{}", exceeded.message);
@@ -151,6 +157,16 @@ mod tests {
 
         let stopping = ApiError::from(RequestError::Stopping);
         assert_eq!(stopping.status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    #[test]
+    fn a_template_that_refuses_blames_the_caller_and_a_broken_one_the_server() {
+        let refused = ApiError::from(TextError::Refused { message: "roles must alternate".into() });
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        assert!(refused.message.contains("roles must alternate"), "{}", refused.message);
+        let (path, message) = ("chat_template.jinja".into(), "unknown filter".into());
+        let broken = ApiError::from(TextError::Template { path, line: 1, message });
+        assert_eq!(broken.status, StatusCode::INTERNAL_SERVER_ERROR);
     }
 
     #[test]

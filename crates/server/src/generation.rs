@@ -72,7 +72,8 @@ impl Generation {
         check_model(fields.model.as_deref(), model)?;
         let format = ReplyFormat {
             stream: fields.stream.unwrap_or(false),
-            include_usage: fields.stream_options.as_ref().and_then(|options| options.include_usage) == Some(true),
+            include_usage: fields.stream_options.as_ref().and_then(|options| options.include_usage)
+                == Some(true),
             token_ids: fields.return_token_ids.unwrap_or(false),
         };
         let request = Request {
@@ -117,18 +118,16 @@ fn rule(fields: &GenerationFields, defaults: &SamplingDefaults) -> Result<Sampli
 
 /// Both 0 and -1 are in use for "all candidates".
 fn top_k(value: i64) -> Result<u32, ApiError> {
-    u32::try_from(value.max(0))
-        .ok()
-        .filter(|_| value >= -1)
-        .ok_or_else(|| ApiError::value("top_k", &value.into(), "0 or -1 for all candidates, or how many are kept"))
+    u32::try_from(value.max(0)).ok().filter(|_| value >= -1).ok_or_else(|| {
+        ApiError::value("top_k", &value.into(), "0 or -1 for all candidates, or how many are kept")
+    })
 }
 
 /// Any 64-bit integer; a negative one is the seed with the same bits.
 fn seed(value: &Number) -> Result<u64, ApiError> {
-    value
-        .as_u64()
-        .or_else(|| value.as_i64().map(i64::cast_unsigned))
-        .ok_or_else(|| ApiError::value("seed", &Value::Number(value.clone()), "an integer of at most 64 bits"))
+    value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned)).ok_or_else(|| {
+        ApiError::value("seed", &Value::Number(value.clone()), "an integer of at most 64 bits")
+    })
 }
 
 fn stop_rule(fields: GenerationFields) -> Result<StopRule, ApiError> {

@@ -94,10 +94,10 @@ impl Writer {
             forerunner: Some(StatisticsBlock::from(statistics)),
             ..running.completion(vec![choice])
         };
-        let usage = running.format.include_usage.then(|| Completion {
-            usage: Some(Usage::from(statistics)),
-            ..running.completion(Vec::new())
-        });
+        let usage = running
+            .format
+            .include_usage
+            .then(|| Completion { usage: Some(Usage::from(statistics)), ..running.completion(Vec::new()) });
         self.push(&last);
         if let Some(usage) = usage {
             self.push(&usage);

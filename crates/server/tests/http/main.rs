@@ -1,0 +1,8 @@
+//! The server over loopback, with the fake target behind its engine.
+
+mod cancel;
+mod client;
+mod drain;
+mod refusals;
+mod replies;
+mod world;
