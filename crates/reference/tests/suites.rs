@@ -1,7 +1,8 @@
-//! The oracle passes its own suites.
+//! The oracle passes its own suites, and every planted fault fails one.
 
 use forerunner_reference::oracle::OracleDevice;
-use forerunner_reference::suites::{draws, parity, row_invariance};
+use forerunner_reference::suites::faults::{Fault, Faulty, missed};
+use forerunner_reference::suites::{Group, draws, parity, row_invariance};
 
 #[test]
 fn the_oracle_is_equal_to_itself() {
@@ -27,4 +28,28 @@ fn the_oracle_draws_the_committed_tokens() {
 #[test]
 fn the_committed_vectors_are_what_the_definition_draws() {
     assert_eq!(draws::Vectors::committed(), draws::generate());
+}
+
+#[test]
+fn every_planted_fault_is_caught() {
+    assert_eq!(missed(), Vec::<String>::new());
+}
+
+#[test]
+fn the_device_that_faults_are_planted_in_is_sound() {
+    parity::run(&Faulty::sound()).assert_passed();
+    draws::run(&Faulty::sound()).assert_passed();
+}
+
+#[test]
+fn another_order_of_summation_is_within_the_bounds() {
+    for (fault, groups) in [
+        (Fault::SumsDependOnRowCount, [Group::Linear, Group::FeedForward, Group::Experts].as_slice()),
+        (Fault::NormDependsOnRowCount, &[Group::Norm]),
+        (Fault::ScoresDependOnRowCount, &[Group::Attention]),
+    ] {
+        let report = parity::run_groups(&Faulty::new(fault), groups);
+        println!("{report}");
+        report.assert_passed();
+    }
 }

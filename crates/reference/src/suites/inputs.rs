@@ -4,6 +4,8 @@ use std::fmt;
 
 use forerunner_tensor::{AffineValues, HostMatrix, MatrixValues, Scales, bf16, f16};
 
+use super::places::{Layout, Place};
+
 /// A small generator of repeatable numbers.
 pub(super) struct Random(u64);
 
@@ -114,47 +116,92 @@ impl fmt::Display for MatrixShape {
 }
 
 impl Format {
+    /// The first and the last column are equal, so that [`spike`] cancels.
     fn values(self, rows: usize, columns: usize, scale: f32, random: &mut Random) -> MatrixValues<'static> {
-        let len = rows * columns;
+        let mut dense = || {
+            let mut values = random.floats(rows * columns, scale);
+            values.chunks_exact_mut(columns).for_each(|row| row[columns - 1] = row[0]);
+            values
+        };
         match self {
-            Format::Bf16 => MatrixValues::Bf16(random.bf16s(len, scale).into()),
-            Format::F16 => {
-                MatrixValues::F16(random.floats(len, scale).into_iter().map(f16::from_f32).collect())
-            }
-            Format::F32 => MatrixValues::F32(random.floats(len, scale).into()),
+            Format::Bf16 => MatrixValues::Bf16(dense().into_iter().map(bf16::from_f32).collect()),
+            Format::F16 => MatrixValues::F16(dense().into_iter().map(f16::from_f32).collect()),
+            Format::F32 => MatrixValues::F32(dense().into()),
             Format::Affine(bits, group_size) => {
-                let to_bf16 =
-                    |values: Vec<f32>| Scales::Bf16(values.into_iter().map(bf16::from_f32).collect());
-                MatrixValues::Affine(affine(len, bits, group_size, scale, random, to_bf16))
+                let affine = Affine::new(rows, columns, bits, group_size, scale, random);
+                MatrixValues::Affine(
+                    affine.stored(|values| Scales::Bf16(values.into_iter().map(bf16::from_f32).collect())),
+                )
             }
             Format::AffineF16(bits, group_size) => {
-                let to_f16 = |values: Vec<f32>| Scales::F16(values.into_iter().map(f16::from_f32).collect());
-                MatrixValues::Affine(affine(len, bits, group_size, scale, random, to_f16))
+                let affine = Affine::new(rows, columns, bits, group_size, scale, random);
+                MatrixValues::Affine(
+                    affine.stored(|values| Scales::F16(values.into_iter().map(f16::from_f32).collect())),
+                )
             }
         }
     }
 }
 
-/// Codes over their whole range, with groups that differ in scale and sign.
-fn affine(
-    len: usize,
+/// Affine weights before their scales and biases are rounded.
+struct Affine {
     bits: u32,
     group_size: usize,
-    scale: f32,
-    random: &mut Random,
-    store: impl Fn(Vec<f32>) -> Scales<'static>,
-) -> AffineValues<'static> {
-    let groups = len / group_size;
-    let step = 2.0 * scale / ((1u32 << bits) - 1) as f32;
-    let scales: Vec<f32> = (0..groups)
-        .map(|_| step * (0.75 + 0.25 * random.float()) * if random.below(2) == 0 { 1.0 } else { -1.0 })
-        .collect();
-    let biases = scales.iter().map(|group| -group.signum() * scale * 0.75).collect();
-    AffineValues {
-        bits,
-        group_size,
-        words: (0..len * bits as usize / 32).map(|_| random.word() as u32).collect(),
-        scales: store(scales),
-        biases: store(biases),
+    words: Vec<u32>,
+    scales: Vec<f32>,
+    biases: Vec<f32>,
+}
+
+impl Affine {
+    /// Codes over their whole range, in groups that differ in scale and sign. The last group of a row has the
+    /// first one's scale and bias, and the last code is the first.
+    fn new(
+        rows: usize,
+        columns: usize,
+        bits: u32,
+        group_size: usize,
+        scale: f32,
+        random: &mut Random,
+    ) -> Self {
+        let step = 2.0 * scale / ((1u32 << bits) - 1) as f32;
+        let sign = |random: &mut Random| if random.below(2) == 0 { 1.0 } else { -1.0 };
+        let mut scales: Vec<f32> = (0..rows * columns / group_size)
+            .map(|_| step * (0.75 + 0.25 * random.float()) * sign(random))
+            .collect();
+        for row in scales.chunks_exact_mut(columns / group_size) {
+            row[columns / group_size - 1] = row[0];
+        }
+        let words_per_row = columns * bits as usize / 32;
+        let mut words: Vec<u32> = (0..rows * words_per_row).map(|_| random.word() as u32).collect();
+        for row in words.chunks_exact_mut(words_per_row) {
+            let first_code = row[0] & ((1 << bits) - 1);
+            let others = row[words_per_row - 1] & u32::MAX >> bits;
+            row[words_per_row - 1] = others | first_code << (32 - bits);
+        }
+        let biases = scales.iter().map(|group| -group.signum() * scale * 0.75).collect();
+        Affine { bits, group_size, words, scales, biases }
     }
+
+    fn stored(self, store: impl Fn(Vec<f32>) -> Scales<'static>) -> AffineValues<'static> {
+        AffineValues {
+            bits: self.bits,
+            group_size: self.group_size,
+            words: self.words.into(),
+            scales: store(self.scales),
+            biases: store(self.biases),
+        }
+    }
+}
+
+/// Gives every second lane's row a large first value and its negative as the last. Their products cancel, but
+/// the sums between are coarse: an order of summation that changes, changes bits that bf16 keeps.
+pub(super) fn spike(mut rows: Vec<bf16>, layout: &Layout) -> Vec<bf16> {
+    let width = rows.len() / layout.len();
+    for (row, place) in rows.chunks_exact_mut(width).zip(layout) {
+        if matches!(place, Place::Row { lane, .. } if lane % 2 == 1) {
+            row[0] = bf16::from_f32(256.0);
+            row[width - 1] = bf16::from_f32(-256.0);
+        }
+    }
+    rows
 }

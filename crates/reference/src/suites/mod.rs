@@ -5,6 +5,7 @@
 //! device that is broken in one known way must fail them.
 
 pub mod draws;
+pub mod faults;
 pub mod parity;
 pub mod row_invariance;
 

@@ -21,20 +21,35 @@ pub fn run<D: Device>(device: &D) -> Report {
 pub fn run_groups<D: Device>(device: &D, groups: &[Group]) -> Report {
     let mut report = Report::new("parity", device.name(), device.mode());
     for group in groups {
-        ops::visit(*group, &mut Parity { device, group: group.name(), report: &mut report });
+        visit(device, *group, false, &mut report);
     }
     report
+}
+
+/// Whether some check of the group fails; the first one that does is the last one run.
+pub(super) fn fails<D: Device>(device: &D, group: Group) -> bool {
+    let mut report = Report::new("parity", device.name(), device.mode());
+    visit(device, group, true, &mut report);
+    !report.passed()
+}
+
+fn visit<D: Device>(device: &D, group: Group, until_failure: bool, report: &mut Report) {
+    ops::visit(group, &mut Parity { device, group: group.name(), until_failure, report });
 }
 
 struct Parity<'a, D: Device> {
     device: &'a D,
     group: &'static str,
+    until_failure: bool,
     report: &'a mut Report,
 }
 
 impl<D: Device> Visitor for Parity<'_, D> {
     fn operation<O: RowOp>(&mut self, operation: &O) {
         for forwards in schedules(operation) {
+            if self.until_failure && self.report.failed() {
+                return;
+            }
             if let Err(error) = self.compare(operation, &forwards) {
                 self.report.error(self.group, format!("{}: {error}", operation.name()));
             }

@@ -50,7 +50,12 @@ impl Report {
 
     /// Whether every check passed, and there was at least one.
     pub fn passed(&self) -> bool {
-        !self.groups.is_empty() && self.groups.iter().all(|group| group.failed == 0)
+        !self.groups.is_empty() && !self.failed()
+    }
+
+    /// Whether a check failed.
+    pub(super) fn failed(&self) -> bool {
+        self.groups.iter().any(|group| group.failed > 0)
     }
 
     /// Checks run, over all groups.

@@ -25,14 +25,26 @@ pub fn run<D: Device>(device: &D) -> Report {
 pub fn run_groups<D: Device>(device: &D, groups: &[Group]) -> Report {
     let mut report = Report::new("row-invariance", device.name(), device.mode());
     for group in groups {
-        ops::visit(*group, &mut Invariance { device, group: group.name(), report: &mut report });
+        visit(device, *group, false, &mut report);
     }
     report
+}
+
+/// Whether some check of the group fails; the first one that does is the last one run.
+pub(super) fn fails<D: Device>(device: &D, group: Group) -> bool {
+    let mut report = Report::new("row-invariance", device.name(), device.mode());
+    visit(device, group, true, &mut report);
+    !report.passed()
+}
+
+fn visit<D: Device>(device: &D, group: Group, until_failure: bool, report: &mut Report) {
+    ops::visit(group, &mut Invariance { device, group: group.name(), until_failure, report });
 }
 
 struct Invariance<'a, D: Device> {
     device: &'a D,
     group: &'static str,
+    until_failure: bool,
     report: &'a mut Report,
 }
 
@@ -41,6 +53,9 @@ type Alone = BTreeMap<(&'static str, Key), Vec<f64>>;
 
 impl<D: Device> Visitor for Invariance<'_, D> {
     fn operation<O: RowOp>(&mut self, operation: &O) {
+        if self.until_failure && self.report.failed() {
+            return;
+        }
         if let Err(error) = self.check(operation) {
             self.report.error(self.group, format!("{}: {error}", operation.name()));
         }
@@ -54,6 +69,9 @@ impl<D: Device> Invariance<'_, D> {
         let outputs = ops::run_from(operation, self.device, &mut state, &places::alone(&lanes, cut))?;
         let alone = collect(&outputs);
         for (label, forwards) in schedules(operation) {
+            if self.until_failure && self.report.failed() {
+                break;
+            }
             // Weights are loaded once; what has a history starts afresh.
             if cut != Cut::Free {
                 state = operation.prepare(self.device)?;

@@ -5,7 +5,7 @@ use forerunner_tensor::{Device, DeviceError, ExpertWeights, NO_LANE, RouteRule, 
 use super::host::{activations, download, download_as, lane_rows, place_random, single_rows, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Key, Output};
-use crate::suites::inputs::{Format, MatrixShape, Random};
+use crate::suites::inputs::{Format, MatrixShape, Random, spike};
 use crate::suites::places::{Cut, LaneRows, Layout, Place};
 
 /// Layers that share a [`Routing`], and the one that is written.
@@ -193,7 +193,7 @@ impl RowOp for ExpertFeedForward {
     ) -> Result<Vec<Output>, DeviceError> {
         let rows = lane_rows(device, layout)?;
         let routing = self.routing(device, layout)?;
-        let x = upload(device, &activations(24, layout, self.hidden, 2.0))?;
+        let x = upload(device, &spike(activations(24, layout, self.hidden, 2.0), layout))?;
         let mut residual = upload(device, &activations(25, layout, self.hidden, 3.0))?;
         device.expert_feed_forward(experts, &routing, self.picks, &x, &rows, &mut residual);
         let values = download(device, &residual, layout.len() * self.hidden)?;

@@ -5,7 +5,7 @@ use forerunner_tensor::{Device, DeviceError};
 use super::host::{activations, download, single_rows, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
-use crate::suites::inputs::{Format, MatrixShape};
+use crate::suites::inputs::{Format, MatrixShape, spike};
 use crate::suites::places::{Cut, LaneRows, Layout};
 
 struct FeedForward {
@@ -64,7 +64,7 @@ impl RowOp for FeedForward {
         (gate_up, down): &mut (D::Matrix, D::Matrix),
         layout: &Layout,
     ) -> Result<Vec<Output>, DeviceError> {
-        let x = upload(device, &activations(10, layout, self.hidden, 2.0))?;
+        let x = upload(device, &spike(activations(10, layout, self.hidden, 2.0), layout))?;
         let mut residual = upload(device, &activations(11, layout, self.hidden, 3.0))?;
         device.feed_forward(gate_up, down, &x, layout.len(), &mut residual);
         let values = download(device, &residual, layout.len() * self.hidden)?;

@@ -5,7 +5,7 @@ use forerunner_tensor::{Device, DeviceError};
 use super::host::{activations, download, download_as, single_rows, unwritten, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
-use crate::suites::inputs::{Format, MatrixShape};
+use crate::suites::inputs::{Format, MatrixShape, spike};
 use crate::suites::places::{Cut, LaneRows, Layout};
 
 /// What is done with the sums.
@@ -88,7 +88,7 @@ impl RowOp for Linear {
         matrix: &mut D::Matrix,
         layout: &Layout,
     ) -> Result<Vec<Output>, DeviceError> {
-        let x = upload(device, &activations(6, layout, self.shape.columns, 2.0))?;
+        let x = upload(device, &spike(activations(6, layout, self.shape.columns, 2.0), layout))?;
         let (count, len) = (layout.len(), layout.len() * self.shape.rows());
         let bound = Bound::Bf16 { steps: 2.0 };
         let output = match self.product {
