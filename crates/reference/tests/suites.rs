@@ -53,3 +53,10 @@ fn another_order_of_summation_is_within_the_bounds() {
         report.assert_passed();
     }
 }
+
+#[test]
+fn choices_are_made_with_margins() {
+    let device = Faulty::new(Fault::RulesDisturbed);
+    parity::run_groups(&device, &[Group::Draws, Group::Drafter]).assert_passed();
+    draws::run(&device).assert_passed();
+}

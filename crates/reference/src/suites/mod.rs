@@ -11,6 +11,7 @@ pub mod row_invariance;
 
 mod compare;
 mod inputs;
+mod memory;
 mod ops;
 mod places;
 mod report;

@@ -7,6 +7,7 @@
 use forerunner_tensor::{Device, DeviceError};
 
 use super::compare::{Key, Output, deviation, first_difference};
+use super::memory;
 use super::ops::{self, Group, RowOp, Visitor};
 use super::places::{self, Cut, Layout};
 use super::report::Report;
@@ -34,6 +35,9 @@ pub(super) fn fails<D: Device>(device: &D, group: Group) -> bool {
 }
 
 fn visit<D: Device>(device: &D, group: Group, until_failure: bool, report: &mut Report) {
+    if group == Group::Memory {
+        memory::check(device, report);
+    }
     ops::visit(group, &mut Parity { device, group: group.name(), until_failure, report });
 }
 

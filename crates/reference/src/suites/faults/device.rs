@@ -64,11 +64,13 @@ impl Device for Faulty {
     }
 
     fn upload<T: Element>(&self, buffer: &mut Vec<T>, offset: usize, values: &[T]) {
+        let offset = if self.is(Fault::UploadOffsetIgnored) { 0 } else { offset };
         OracleDevice.upload(buffer, offset, values);
     }
 
     fn read_back(&self, parts: &mut [ReadBack<'_, Self>]) -> Result<(), DeviceError> {
-        for part in parts {
+        let read = if self.is(Fault::LastPartNotRead) { parts.len() - 1 } else { parts.len() };
+        for part in &mut parts[..read] {
             match part {
                 ReadBack::I32(buffer, out) => OracleDevice.download(buffer, 0, out)?,
                 ReadBack::F32(buffer, out) => OracleDevice.download(buffer, 0, out)?,
@@ -366,6 +368,7 @@ impl Device for Faulty {
             confidence: head.confidence.clone(),
         };
         let block_rows = tamper::rows(self.fault, block_rows);
+        let rules = &tamper::rules(self.fault, rules);
         let tables = tamper::draw_tables(self.fault, tables);
         OracleDevice.draft_chain(
             &head,

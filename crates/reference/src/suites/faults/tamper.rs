@@ -128,10 +128,20 @@ pub(super) fn rules(fault: Option<Fault>, rules: &[DrawRow]) -> Vec<DrawRow> {
             Some(Fault::DraftsUnseen) => rule.draft_rows = 0,
             Some(Fault::BiasIgnored) => rule.flags &= !FLAG_LOGIT_BIAS,
             Some(Fault::MaskIgnored) => rule.mask = -1,
+            Some(Fault::RulesDisturbed) => disturb(row, rule),
             _ => {}
         }
     }
     rules
+}
+
+fn disturb(row: usize, rule: &mut DrawRow) {
+    let change = if row.is_multiple_of(2) { 1e-6 } else { -1e-6 };
+    rule.temperature *= 1.0 + change;
+    rule.min_p *= 1.0 + change;
+    if rule.top_p < 1.0 {
+        rule.top_p += change;
+    }
 }
 
 pub(super) fn draw_tables(fault: Option<Fault>, tables: &DrawTables<Faulty>) -> DrawTables<OracleDevice> {

@@ -23,6 +23,8 @@ use super::places::{Cut, LaneRows, Layout};
 /// Operations that are reported, and broken on purpose, together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
+    /// Buffers, read-backs, rounds
+    Memory,
     /// `embed`
     Embed,
     /// `rms_norm`
@@ -47,7 +49,8 @@ pub enum Group {
 
 impl Group {
     /// Every group.
-    pub const ALL: [Group; 10] = [
+    pub const ALL: [Group; 11] = [
+        Group::Memory,
         Group::Embed,
         Group::Norm,
         Group::Linear,
@@ -63,6 +66,7 @@ impl Group {
     /// As it stands in reports.
     pub fn name(self) -> &'static str {
         match self {
+            Group::Memory => "memory",
             Group::Embed => "embed",
             Group::Norm => "norm",
             Group::Linear => "linear",
@@ -128,6 +132,8 @@ pub(super) trait Visitor {
 /// Shows a group's operations at all of their shapes.
 pub(super) fn visit<V: Visitor>(group: Group, visitor: &mut V) {
     match group {
+        // Not of rows: parity checks it apart.
+        Group::Memory => {}
         Group::Embed => embed::visit(visitor),
         Group::Norm => norm::visit(visitor),
         Group::Linear => linear::visit(visitor),

@@ -1,0 +1,87 @@
+//! Buffers, read-backs and rounds: what goes up comes down, and a replayed round reads the arrays of now.
+
+use forerunner_tensor::{Accepted, Device, DeviceError, ReadBack, RoundKey, bf16};
+
+use super::ops::Group;
+use super::report::Report;
+
+/// Runs the checks of [`Group::Memory`].
+pub(super) fn check<D: Device>(device: &D, report: &mut Report) {
+    let group = Group::Memory.name();
+    let checks: [(&str, Result<bool, DeviceError>); 4] = [
+        ("a fresh buffer is zeros", fresh_buffer(device)),
+        ("values come back from the offset they were written to", offsets(device)),
+        ("a read-back copies the first values of every part", read_back(device)),
+        ("a round that is run again reads what was uploaded since", rounds(device)),
+    ];
+    for (claim, outcome) in checks {
+        match outcome {
+            Ok(holds) => {
+                report.check(group, if holds { 0.0 } else { f64::INFINITY }, || format!("not so: {claim}"));
+            }
+            Err(error) => report.error(group, format!("{claim}: {error}")),
+        }
+    }
+}
+
+fn fresh_buffer<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    let buffer = device.allocate::<f32>(1000)?;
+    let mut values = [1.0; 1000];
+    device.download(&buffer, 0, &mut values)?;
+    Ok(values.iter().all(|value| *value == 0.0))
+}
+
+fn offsets<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    let mut buffer = device.allocate::<bf16>(10)?;
+    let values = [1.0, 2.0, 3.0].map(bf16::from_f32);
+    // Three values of 16 bits: neither start nor end lies on a 32-bit word.
+    device.upload(&mut buffer, 3, &values);
+    let (mut all, mut middle) = ([bf16::ONE; 10], [bf16::ZERO; 2]);
+    device.download(&buffer, 0, &mut all)?;
+    device.download(&buffer, 4, &mut middle)?;
+    let expected = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0].map(bf16::from_f32);
+    Ok(all == expected && middle == values[1..])
+}
+
+fn read_back<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    let outcome = Accepted { drafts: 1, anchor: 2, length: 3, reserved: 0 };
+    let mut ids = device.allocate::<i32>(8)?;
+    let mut floats = device.allocate::<f32>(8)?;
+    let mut outcomes = device.allocate::<Accepted>(8)?;
+    device.upload(&mut ids, 0, &[5, -6, 7]);
+    device.upload(&mut floats, 0, &[0.5, -0.25]);
+    device.upload(&mut outcomes, 1, &[outcome]);
+    let (mut id, mut float, mut accepted) = ([0; 2], [0.0; 3], [Accepted::default(); 2]);
+    device.read_back(&mut [
+        ReadBack::I32(&ids, &mut id),
+        ReadBack::F32(&floats, &mut float),
+        ReadBack::Accepted(&outcomes, &mut accepted),
+    ])?;
+    Ok(id == [5, -6] && float == [0.5, -0.25, 0.0] && accepted == [Accepted::default(), outcome])
+}
+
+/// Gathers two rows in a round that is run three times, with other rows and another index each time.
+fn rounds<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    const WIDTH: usize = 64;
+    let key =
+        RoundKey { rows: 2, draws: 0, windows: 0, blocks: 0, depth: 0, absorb: false, plain_greedy: true };
+    let mut x = device.allocate::<bf16>(3 * WIDTH)?;
+    let mut index = device.allocate::<i32>(2)?;
+    let mut out = device.allocate::<bf16>(2 * WIDTH)?;
+    let mut holds = true;
+    for (time, rows) in [[2, 0], [-1, 1], [1, 2]].into_iter().enumerate() {
+        let row = |row: usize| bf16::from_f32((10 * time + row + 1) as f32);
+        let values: Vec<bf16> = (0..3 * WIDTH).map(|index| row(index / WIDTH)).collect();
+        device.upload(&mut x, 0, &values);
+        device.upload(&mut index, 0, &rows);
+        device.round(key, &mut || {
+            device.gather_rows(&x, &index, 2, WIDTH, &mut out);
+            Ok(())
+        })?;
+        let mut gathered = [bf16::ONE; 2 * WIDTH];
+        device.download(&out, 0, &mut gathered)?;
+        let expected = rows.map(|index| usize::try_from(index).map_or(bf16::ZERO, row));
+        holds &= gathered.iter().enumerate().all(|(index, value)| *value == expected[index / WIDTH]);
+    }
+    Ok(holds)
+}
