@@ -3,8 +3,16 @@
 //! **Architecture invariant:** nothing here knows HTTP or a particular device. Data goes down once as a
 //! [`Request`] and up once as [`Event`]s; nothing calls back. A dropped [`Reply`] is a cancel command.
 
+mod active;
+mod device_target;
+pub mod gates;
+mod handle;
+mod pages;
 mod request;
+mod thread;
 
+pub use device_target::{DeviceTarget, TargetOptions};
+pub use handle::{Engine, EngineHandle};
 pub use request::{
     EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
 };

@@ -115,15 +115,15 @@ pub struct Statistics {
     /// From the first token to the last.
     pub decode_time: Duration,
     /// Rounds that decoded this reply.
-    pub rounds: usize,
+    pub rounds: u64,
     /// Those with drafts in this reply's window.
-    pub drafted_rounds: usize,
+    pub drafted_rounds: u64,
     /// Drafts verified.
-    pub drafts: usize,
+    pub drafts: u64,
     /// Drafts accepted.
-    pub accepted_drafts: usize,
+    pub accepted_drafts: u64,
     /// Per draft position (0 is the first draft of a window): drafts verified, drafts accepted.
-    pub by_position: Vec<(usize, usize)>,
+    pub by_position: Vec<(u64, u64)>,
     /// Why the reply, or its end, ran without drafts; `None` when it was drafted to its end.
     pub draft_off_reason: Option<String>,
 }
@@ -159,6 +159,15 @@ pub struct Status {
 /// A reply in progress. Dropping it before its end cancels it: its lane is free after the current round.
 pub struct Reply {
     pub(crate) events: tokio::sync::mpsc::UnboundedReceiver<Event>,
+    pub(crate) id: u64,
+    pub(crate) commands: std::sync::mpsc::Sender<crate::thread::Command>,
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        // An engine that is gone, or a reply that has ended, needs no cancelling.
+        let _ = self.commands.send(crate::thread::Command::Cancel(self.id));
+    }
 }
 
 impl Reply {

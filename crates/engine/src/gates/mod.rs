@@ -1,0 +1,165 @@
+//! The equalities that the product promises, run on this machine: drafted = plain, shared = alone, after a
+//! cancel = alone.
+//!
+//! A gate compares token ids reply by reply and stops at nothing: it reports the first differing token of the
+//! first differing reply and how many replies differ.
+
+mod planted;
+mod replies;
+
+use forerunner_lanes::{SamplingRule, TokenId};
+
+pub use planted::{Planted, PlantedFault};
+pub use replies::{GateLanes, replies, replies_after_cancel};
+
+/// One prompt of the gates.
+#[derive(Debug, Clone)]
+pub struct GateCase {
+    /// Name, for reports.
+    pub name: String,
+    /// The prompt.
+    pub prompt: Vec<TokenId>,
+}
+
+/// What the gates' replies have in common.
+#[derive(Debug, Clone)]
+pub struct GateSettings {
+    /// Longest reply.
+    pub max_tokens: usize,
+    /// Tokens that end a reply.
+    pub stop_tokens: Vec<TokenId>,
+    /// Keys the sampled gates.
+    pub seed: u64,
+    /// Numbers of lanes to share, such as 4, 8 and 16; those above the engine's lanes are left out.
+    pub shared: Vec<usize>,
+}
+
+/// A gate's outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateOutcome {
+    /// What was compared, such as `drafted = plain, greedy`.
+    pub name: String,
+    /// Replies compared.
+    pub replies: usize,
+    /// Tokens compared.
+    pub tokens: usize,
+    /// Replies that differ.
+    pub differing: usize,
+    /// The first difference, when there is one.
+    pub first: Option<Difference>,
+}
+
+/// The first token at which two replies part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Whose reply.
+    pub case: String,
+    /// Index into the reply.
+    pub index: usize,
+    /// What the yardstick has there; `None` past its end.
+    pub expected: Option<TokenId>,
+    /// What the reply under test has there.
+    pub found: Option<TokenId>,
+}
+
+impl GateOutcome {
+    /// Whether all replies are equal, and there were any.
+    pub fn passed(&self) -> bool {
+        self.differing == 0 && self.tokens > 0
+    }
+}
+
+impl std::fmt::Display for GateOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let verdict = if self.passed() { "ok  " } else { "FAIL" };
+        write!(f, "{verdict} {}: {} replies, {} tokens", self.name, self.replies, self.tokens)?;
+        if let Some(Difference { case, index, expected, found }) = &self.first {
+            let token =
+                |token: &Option<TokenId>| token.map_or("the end".into(), |token| format!("token {token}"));
+            write!(
+                f,
+                ", {} differ; first in {case} at reply token {index}: {} instead of {}",
+                self.differing,
+                token(found),
+                token(expected)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs every gate for one sampling temperature (0 for greedy).
+pub fn run(
+    lanes: &mut GateLanes,
+    cases: &[GateCase],
+    settings: &GateSettings,
+    temperature: f32,
+) -> Vec<GateOutcome> {
+    let manner = if temperature == 0.0 { "greedy".to_owned() } else { format!("T={temperature}") };
+    let rules: Vec<SamplingRule> = (0..cases.len())
+        .map(|index| SamplingRule {
+            temperature,
+            seed: settings.seed + index as u64,
+            ..SamplingRule::default()
+        })
+        .collect();
+    let sequences = |draft| replies::sequences(cases, &rules, settings, draft);
+    let alone = |lanes: &mut GateLanes, draft| -> Vec<Vec<TokenId>> {
+        sequences(draft).into_iter().flat_map(|sequence| replies(lanes, vec![sequence])).collect()
+    };
+    let plain = alone(lanes, false);
+    let drafted = alone(lanes, true);
+    let mut outcomes = vec![compare(format!("drafted = plain, {manner}"), cases, &plain, &drafted)];
+    let most = lanes.limits().lanes;
+    for count in settings.shared.iter().filter(|count| **count <= most) {
+        let distinct: Vec<_> =
+            sequences(true).chunks(*count).flat_map(|group| replies(lanes, group.to_vec())).collect();
+        let name = format!("alone = among {count} lanes, distinct prompts, {manner}");
+        outcomes.push(compare(name, cases, &plain, &distinct));
+        let same: Vec<_> = sequences(true)
+            .into_iter()
+            .flat_map(|sequence| agree(replies(lanes, vec![sequence; *count])))
+            .collect();
+        let name = format!("alone = among {count} lanes, same prompt, {manner}");
+        outcomes.push(compare(name, cases, &plain, &same));
+    }
+    let after_cancel: Vec<_> = sequences(true)
+        .into_iter()
+        .enumerate()
+        .map(|(rounds, sequence)| replies_after_cancel(lanes, sequence, rounds % 8))
+        .collect();
+    outcomes.push(compare(format!("after a cancel = alone, {manner}"), cases, &plain, &after_cancel));
+    outcomes
+}
+
+/// Replies to one prompt as one: the first that differs from the others, so that a comparison finds it.
+fn agree(copies: Vec<Vec<TokenId>>) -> Option<Vec<TokenId>> {
+    let odd = copies.iter().position(|copy| *copy != copies[0]).unwrap_or(0);
+    copies.into_iter().nth(odd)
+}
+
+/// Compares replies with their yardsticks.
+pub fn compare(
+    name: String,
+    cases: &[GateCase],
+    expected: &[Vec<TokenId>],
+    found: &[Vec<TokenId>],
+) -> GateOutcome {
+    assert_eq!((cases.len(), cases.len()), (expected.len(), found.len()), "one reply a case");
+    let mut outcome = GateOutcome { name, replies: cases.len(), tokens: 0, differing: 0, first: None };
+    for (case, (expected, found)) in cases.iter().zip(expected.iter().zip(found)) {
+        outcome.tokens += expected.len();
+        if expected == found {
+            continue;
+        }
+        outcome.differing += 1;
+        let index = expected.iter().zip(found).take_while(|(expected, found)| expected == found).count();
+        outcome.first.get_or_insert_with(|| Difference {
+            case: case.name.clone(),
+            index,
+            expected: expected.get(index).copied(),
+            found: found.get(index).copied(),
+        });
+    }
+    outcome
+}

@@ -1,0 +1,88 @@
+//! A target that breaks one promise on purpose, so that a gate can be seen to fail.
+
+use forerunner_lanes::{Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId};
+
+/// Which promise is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlantedFault {
+    /// The last draw of a window with drafts is another token: drafts change text.
+    Drafts,
+    /// The last draw of a round with several lanes is another token: neighbours change text.
+    Neighbours,
+    /// A lane whose last tenant had reserved all its room draws another first token: state survives a cancel.
+    Leftovers,
+    /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
+    Arithmetic,
+}
+
+impl PlantedFault {
+    /// All of them, with their names on the command line.
+    pub const ALL: [(&'static str, PlantedFault); 4] = [
+        ("drafts", PlantedFault::Drafts),
+        ("neighbours", PlantedFault::Neighbours),
+        ("leftovers", PlantedFault::Leftovers),
+        ("arithmetic", PlantedFault::Arithmetic),
+    ];
+}
+
+/// `inner` with a fault.
+pub struct Planted<T> {
+    inner: T,
+    fault: PlantedFault,
+    /// Whether a lane's current tenant reserved all its room.
+    roomy: Vec<bool>,
+    /// Whether a lane's last tenant did.
+    stale: Vec<bool>,
+}
+
+impl<T: Target> Planted<T> {
+    /// Plants `fault` in `inner`.
+    pub fn new(inner: T, fault: PlantedFault) -> Self {
+        let lanes = inner.limits().lanes;
+        Planted { inner, fault, roomy: vec![false; lanes], stale: vec![false; lanes] }
+    }
+
+    /// Whether the fault changes the last draw of the round's window `index`.
+    fn strikes(&self, round: &Round<'_>, index: usize) -> bool {
+        let window = &round.windows[index];
+        match self.fault {
+            PlantedFault::Drafts => window.drafts > 0,
+            PlantedFault::Neighbours => round.windows.len() > 1,
+            PlantedFault::Leftovers => self.stale[window.lane],
+            PlantedFault::Arithmetic => (window.position + window.tokens.len()).is_multiple_of(5),
+        }
+    }
+}
+
+impl<T: Target> Target for Planted<T> {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+        self.inner.open(lane, open)?;
+        self.stale[lane] = self.roomy[lane];
+        self.roomy[lane] = open.context == self.inner.limits().context;
+        Ok(())
+    }
+
+    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+        self.inner.round(round, out)?;
+        for index in 0..round.windows.len() {
+            let drawn = out.windows[index].drawn.clone();
+            if !drawn.is_empty() && self.strikes(round, index) {
+                let last: &mut TokenId = &mut out.drawn[drawn.end - 1];
+                *last ^= 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, lane: usize) {
+        self.inner.close(lane);
+    }
+
+    fn pages_in_use(&self) -> usize {
+        self.inner.pages_in_use()
+    }
+}

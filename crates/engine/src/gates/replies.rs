@@ -1,0 +1,59 @@
+//! Runs sequences to their end on a scheduler and collects their tokens.
+
+use std::collections::HashMap;
+
+use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, Target, TokenId};
+
+use super::{GateCase, GateSettings};
+
+/// The scheduler that gates run on.
+pub type GateLanes = Lanes<Box<dyn Target + Send>>;
+
+/// One sequence a case.
+pub(super) fn sequences(
+    cases: &[GateCase],
+    rules: &[SamplingRule],
+    settings: &GateSettings,
+    draft: bool,
+) -> Vec<NewSequence> {
+    let sequence = |(case, rule): (&GateCase, &SamplingRule)| NewSequence {
+        prompt: case.prompt.clone(),
+        max_tokens: settings.max_tokens,
+        rule: rule.clone(),
+        stop_tokens: settings.stop_tokens.clone(),
+        draft,
+    };
+    cases.iter().zip(rules).map(sequence).collect()
+}
+
+/// Runs `sequences` together until all have ended; their replies, in order.
+///
+/// # Panics
+/// If a sequence does not fit the lanes: gates are given prompts that do.
+pub fn replies(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<Vec<TokenId>> {
+    let submit = |sequence| lanes.submit(sequence).expect("a gate's sequence fits");
+    let ids: Vec<SequenceId> = sequences.into_iter().map(submit).collect();
+    let mut replies: HashMap<SequenceId, Vec<TokenId>> = HashMap::new();
+    while !lanes.is_idle() {
+        for delivery in lanes.step() {
+            replies.entry(delivery.id).or_default().extend_from_slice(&delivery.tokens);
+        }
+    }
+    ids.iter().map(|id| replies.remove(id).unwrap_or_default()).collect()
+}
+
+/// The reply of `sequence` after another one on the same lane, with the same prompt and as much room as a lane
+/// has, was cancelled `rounds` rounds after it began.
+pub fn replies_after_cancel(lanes: &mut GateLanes, sequence: NewSequence, rounds: usize) -> Vec<TokenId> {
+    let context = lanes.limits().context;
+    let mut abandoned = sequence.clone();
+    abandoned.max_tokens = context - abandoned.prompt.len();
+    abandoned.stop_tokens.clear();
+    abandoned.rule.seed ^= 1;
+    let id = lanes.submit(abandoned).expect("a gate's sequence fits");
+    for _ in 0..=rounds {
+        lanes.step();
+    }
+    lanes.cancel(id);
+    replies(lanes, vec![sequence]).remove(0)
+}

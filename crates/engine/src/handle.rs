@@ -1,0 +1,188 @@
+//! The engine as its users hold it: start, submit, look, stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+use forerunner_lanes::{Lanes, Target, TokenId};
+use forerunner_text::Tokenizer;
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::request::{EngineInfo, Reply, Request, RequestError, Status};
+use crate::thread::{Command, EngineThread, Submission};
+
+/// A running engine. Dropping it ends its thread after the current round; replies in progress end with
+/// [`Event::Failed`](crate::Event::Failed).
+pub struct Engine {
+    handle: EngineHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Submits requests to an engine and looks at it; cheap to clone.
+#[derive(Clone)]
+pub struct EngineHandle {
+    commands: Sender<Command>,
+    shared: Arc<Shared>,
+}
+
+/// What the engine thread and its handles share.
+pub(crate) struct Shared {
+    info: EngineInfo,
+    max_waiting: usize,
+    next_request: AtomicU64,
+    pub(crate) stopping: AtomicBool,
+    /// Requests submitted and not ended.
+    pub(crate) unfinished: AtomicUsize,
+    pub(crate) running: AtomicUsize,
+    pub(crate) pages_in_use: AtomicUsize,
+}
+
+impl Engine {
+    /// Starts the engine thread over `lanes`. `stop_tokens` end a reply; `shown_tokens` are the special tokens
+    /// that stay visible in its text.
+    pub fn start(
+        lanes: Lanes<Box<dyn Target + Send>>,
+        tokenizer: Arc<Tokenizer>,
+        info: EngineInfo,
+        stop_tokens: Vec<TokenId>,
+        shown_tokens: Vec<TokenId>,
+        max_waiting: usize,
+    ) -> std::io::Result<Engine> {
+        let (commands, receiver) = std::sync::mpsc::channel();
+        let shared = Arc::new(Shared {
+            info,
+            max_waiting,
+            next_request: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            unfinished: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            pages_in_use: AtomicUsize::new(0),
+        });
+        let thread = EngineThread::new(lanes, tokenizer, stop_tokens, shown_tokens, shared.clone());
+        let thread = std::thread::Builder::new()
+            .name("forerunner-engine".into())
+            .spawn(move || thread.run(&receiver))?;
+        Ok(Engine { handle: EngineHandle { commands, shared }, thread: Some(thread) })
+    }
+
+    /// A handle on this engine.
+    pub fn handle(&self) -> EngineHandle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.handle.shared.stopping.store(true, Ordering::SeqCst);
+        // The thread may be gone already; then there is nothing to stop.
+        let _ = self.handle.commands.send(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl EngineHandle {
+    /// Submits a request; its reply is in progress from now on.
+    pub fn submit(&self, request: Request) -> Result<Reply, RequestError> {
+        self.validate(&request)?;
+        let waiting = self.status().waiting;
+        if waiting >= self.shared.max_waiting {
+            return Err(RequestError::QueueFull { waiting, limit: self.shared.max_waiting });
+        }
+        let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        let (events, receiver) = unbounded_channel();
+        self.shared.unfinished.fetch_add(1, Ordering::SeqCst);
+        let submission = Submission { id, request, events, submitted: std::time::Instant::now() };
+        if self.commands.send(Command::Submit(submission)).is_err() {
+            self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
+            return Err(RequestError::Stopping);
+        }
+        Ok(Reply { events: receiver, id, commands: self.commands.clone() })
+    }
+
+    /// What the engine is.
+    pub fn info(&self) -> &EngineInfo {
+        &self.shared.info
+    }
+
+    /// What it is doing.
+    pub fn status(&self) -> Status {
+        let running = self.shared.running.load(Ordering::SeqCst);
+        let unfinished = self.shared.unfinished.load(Ordering::SeqCst);
+        // A free lane is taken at the next round: what fits one is not waiting.
+        let free = self.shared.info.parallel.saturating_sub(running);
+        Status {
+            running,
+            waiting: unfinished.saturating_sub(running).saturating_sub(free),
+            pages_in_use: self.shared.pages_in_use.load(Ordering::SeqCst),
+        }
+    }
+
+    fn validate(&self, request: &Request) -> Result<(), RequestError> {
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            return Err(RequestError::Stopping);
+        }
+        let context = self.shared.info.context;
+        let prompt_tokens = request.prompt.len();
+        let max_tokens = request.max_tokens.unwrap_or(1);
+        if prompt_tokens.saturating_add(max_tokens) > context {
+            return Err(RequestError::ContextLengthExceeded { prompt_tokens, max_tokens, context });
+        }
+        check(prompt_tokens > 0, "prompt", || "empty".into(), "at least one token")?;
+        check(max_tokens > 0, "max_tokens", || "0".into(), "1 or more")?;
+        let vocabulary = self.shared.info.vocabulary as TokenId;
+        let unknown = request.prompt.iter().find(|token| **token >= vocabulary);
+        check(
+            unknown.is_none(),
+            "prompt",
+            || format!("token {}", unknown.unwrap_or(&0)),
+            "tokens of the vocabulary",
+        )?;
+        self.validate_rule(request)
+    }
+
+    fn validate_rule(&self, request: &Request) -> Result<(), RequestError> {
+        let rule = &request.rule;
+        let in_range = |field, value: f32, low: f32, high: f32, accepted| {
+            check((low..=high).contains(&value), field, || value.to_string(), accepted)
+        };
+        in_range("temperature", rule.temperature, 0.0, 100.0, "0 to 100")?;
+        in_range("top_p", rule.top_p, f32::MIN_POSITIVE, 1.0, "above 0, at most 1")?;
+        in_range("min_p", rule.min_p, 0.0, 1.0, "0 to 1")?;
+        in_range(
+            "repetition_penalty",
+            rule.repetition_penalty,
+            f32::MIN_POSITIVE,
+            100.0,
+            "above 0, at most 100",
+        )?;
+        in_range("presence_penalty", rule.presence_penalty, -2.0, 2.0, "-2 to 2")?;
+        in_range("frequency_penalty", rule.frequency_penalty, -2.0, 2.0, "-2 to 2")?;
+        let vocabulary = self.shared.info.vocabulary as TokenId;
+        for (token, bias) in &rule.logit_bias {
+            check(
+                *token < vocabulary,
+                "logit_bias",
+                || format!("token {token}"),
+                "tokens of the vocabulary",
+            )?;
+            in_range("logit_bias", *bias, -100.0, 100.0, "-100 to 100")?;
+        }
+        let empty = request.stop.strings.iter().any(String::is_empty);
+        check(!empty, "stop", || "an empty string".into(), "strings with at least one character")
+    }
+}
+
+fn check(
+    holds: bool,
+    field: &'static str,
+    found: impl FnOnce() -> String,
+    accepted: &str,
+) -> Result<(), RequestError> {
+    if holds {
+        return Ok(());
+    }
+    Err(RequestError::Invalid { field, found: found(), accepted: accepted.into() })
+}

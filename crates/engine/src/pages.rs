@@ -1,0 +1,93 @@
+//! Which pages are free, and how many hold each of the others.
+
+/// The pages of one engine, reference-counted. Free pages are handed out lowest first, so that a quiet engine
+/// touches little memory.
+#[derive(Debug)]
+pub(crate) struct PagePool {
+    /// Lanes and cache nodes that hold each page.
+    holders: Vec<u32>,
+    /// Highest first: the next page is the last entry.
+    free: Vec<i32>,
+}
+
+impl PagePool {
+    /// All of `total` pages are free.
+    pub(crate) fn new(total: usize) -> Self {
+        PagePool { holders: vec![0; total], free: (0..total as i32).rev().collect() }
+    }
+
+    /// Moves `count` free pages to the end of `pages`, held once each.
+    ///
+    /// # Panics
+    /// If fewer are free: the caller has looked.
+    pub(crate) fn take(&mut self, count: usize, pages: &mut Vec<i32>) {
+        let rest = self.free.len().checked_sub(count).expect("pages are free");
+        for page in self.free.drain(rest..).rev() {
+            self.holders[page as usize] = 1;
+            pages.push(page);
+        }
+    }
+
+    /// One more holder for a page that is held.
+    pub(crate) fn share(&mut self, page: i32) {
+        assert!(self.holders[page as usize] > 0, "page {page} is free and cannot be shared");
+        self.holders[page as usize] += 1;
+    }
+
+    /// One holder less; the last one frees the page.
+    pub(crate) fn release(&mut self, page: i32) {
+        let holders = &mut self.holders[page as usize];
+        *holders = holders.checked_sub(1).expect("a page is released by its holders only");
+        if *holders == 0 {
+            let place = self.free.partition_point(|other| *other > page);
+            self.free.insert(place, page);
+        }
+    }
+
+    /// How many hold `page`.
+    pub(crate) fn holders(&self, page: i32) -> u32 {
+        self.holders[page as usize]
+    }
+
+    /// Pages nobody holds.
+    pub(crate) fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Pages there are.
+    pub(crate) fn total(&self) -> usize {
+        self.holders.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_come_lowest_first_and_return_when_their_last_holder_lets_go() {
+        let mut pool = PagePool::new(4);
+        let mut pages = Vec::new();
+        pool.take(2, &mut pages);
+        pool.take(1, &mut pages);
+        assert_eq!(pages, [0, 1, 2]);
+        pool.share(1);
+        pool.release(1);
+        assert_eq!((pool.free(), pool.holders(1)), (1, 1));
+        pool.release(1);
+        pool.release(0);
+        let mut again = Vec::new();
+        pool.take(3, &mut again);
+        assert_eq!(again, [0, 1, 3]);
+        assert_eq!((pool.free(), pool.total()), (0, 4));
+    }
+
+    #[test]
+    #[should_panic(expected = "released by its holders only")]
+    fn a_page_cannot_be_released_twice() {
+        let mut pool = PagePool::new(1);
+        pool.take(1, &mut Vec::new());
+        pool.release(0);
+        pool.release(0);
+    }
+}

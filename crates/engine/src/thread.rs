@@ -1,0 +1,184 @@
+//! The engine thread: takes commands, runs rounds, turns committed tokens into events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Instant;
+
+use forerunner_lanes::{Lanes, NewSequence, SequenceId, Target, TokenId};
+use forerunner_text::{StopStrings, Tokenizer};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::active::{ActiveReply, Progress};
+use crate::handle::Shared;
+use crate::request::{Event, FinishReason, Request};
+
+/// What the engine thread is told.
+pub(crate) enum Command {
+    /// A validated request.
+    Submit(Submission),
+    /// The holder of this request's reply is gone.
+    Cancel(u64),
+    /// End after the current round.
+    Stop,
+}
+
+/// A request with where its events go.
+pub(crate) struct Submission {
+    pub(crate) id: u64,
+    pub(crate) request: Request,
+    pub(crate) events: UnboundedSender<Event>,
+    pub(crate) submitted: Instant,
+}
+
+/// The state of the engine thread.
+pub(crate) struct EngineThread {
+    lanes: Lanes<Box<dyn Target + Send>>,
+    tokenizer: Arc<Tokenizer>,
+    stop_tokens: Vec<TokenId>,
+    shown_tokens: Vec<TokenId>,
+    shared: Arc<Shared>,
+    active: HashMap<SequenceId, ActiveReply>,
+    by_request: HashMap<u64, SequenceId>,
+}
+
+impl EngineThread {
+    pub(crate) fn new(
+        lanes: Lanes<Box<dyn Target + Send>>,
+        tokenizer: Arc<Tokenizer>,
+        stop_tokens: Vec<TokenId>,
+        shown_tokens: Vec<TokenId>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        EngineThread {
+            lanes,
+            tokenizer,
+            stop_tokens,
+            shown_tokens,
+            shared,
+            active: HashMap::new(),
+            by_request: HashMap::new(),
+        }
+    }
+
+    /// Runs rounds until told to stop.
+    pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+        while self.take_commands(commands) {
+            self.round();
+            self.publish();
+        }
+        for (_, reply) in self.active.drain() {
+            reply.fail("the engine is stopping");
+        }
+    }
+
+    /// Takes all commands, waiting for one when there is nothing to run. False means stop.
+    fn take_commands(&mut self, commands: &Receiver<Command>) -> bool {
+        if self.lanes.is_idle() {
+            let Ok(command) = commands.recv() else { return false };
+            if !self.obey(command) {
+                return false;
+            }
+        }
+        loop {
+            let proceed = match commands.try_recv() {
+                Ok(command) => self.obey(command),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => false,
+            };
+            if !proceed {
+                return false;
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Submit(submission) => self.submit(submission),
+            Command::Cancel(request) => {
+                if let Some(id) = self.by_request.get(&request).copied() {
+                    self.lanes.cancel(id);
+                    self.forget(id);
+                }
+            }
+            Command::Stop => return false,
+        }
+        true
+    }
+
+    fn submit(&mut self, submission: Submission) {
+        let Submission { id, request, events, submitted } = submission;
+        let reply = StopStrings::new(&request.stop.strings).map(|stops| {
+            let detokenizer = self.tokenizer.detokenizer_showing(&self.shown_tokens);
+            ActiveReply::new(id, events.clone(), submitted, detokenizer, stops)
+        });
+        let sequence = self.sequence(request);
+        let refusal = match (reply, self.lanes.submit(sequence)) {
+            (Ok(reply), Ok(sequence)) => {
+                self.by_request.insert(id, sequence);
+                self.active.insert(sequence, reply);
+                return;
+            }
+            (Err(error), submitted) => {
+                submitted.into_iter().for_each(|sequence| drop(self.lanes.cancel(sequence)));
+                error.to_string()
+            }
+            (_, Err(error)) => error.to_string(),
+        };
+        self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
+        let _ = events.send(Event::Failed { message: refusal });
+    }
+
+    fn sequence(&self, request: Request) -> NewSequence {
+        let context = self.lanes.limits().context;
+        let rest = context.saturating_sub(request.prompt.len());
+        NewSequence {
+            prompt: request.prompt,
+            max_tokens: request.max_tokens.unwrap_or(rest).min(rest),
+            rule: request.rule,
+            stop_tokens: if request.stop.ignore_end_of_sequence {
+                Vec::new()
+            } else {
+                self.stop_tokens.clone()
+            },
+            draft: request.draft,
+        }
+    }
+
+    fn round(&mut self) {
+        let mut ended = Vec::new();
+        for delivery in self.lanes.step() {
+            let Some(reply) = self.active.get_mut(&delivery.id) else { continue };
+            match reply.take(delivery) {
+                Progress::Running => {}
+                Progress::Ended => ended.push((delivery.id, None)),
+                Progress::Stopped => {
+                    ended.push((
+                        delivery.id,
+                        Some(delivery.finished.as_ref().map(|end| end.statistics.clone())),
+                    ));
+                }
+            }
+        }
+        for (id, stopped) in ended {
+            if let Some(statistics) = stopped {
+                let statistics = statistics.or_else(|| self.lanes.finish(id)).unwrap_or_default();
+                self.active[&id].finish(FinishReason::Stop, &statistics);
+            }
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: SequenceId) {
+        if let Some(reply) = self.active.remove(&id) {
+            self.by_request.remove(&reply.request_id);
+            self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn publish(&self) {
+        self.shared.running.store(self.lanes.running(), Ordering::SeqCst);
+        self.shared.pages_in_use.store(self.lanes.pages_in_use(), Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,45 @@
+//! The demo pair on a device, ready for the gates.
+
+use std::path::{Path, PathBuf};
+
+use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
+use forerunner_engine::gates::{GateCase, GateLanes, GateSettings};
+use forerunner_engine::{DeviceTarget, TargetOptions};
+use forerunner_lanes::{Lanes, Options, Target, TokenId};
+use forerunner_tensor::Device;
+
+/// A file of the demo pair.
+pub fn demo(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo").join(path)
+}
+
+/// The demo pair on `device`, with `lanes` lanes.
+pub fn target<D: Device>(device: D, lanes: usize) -> DeviceTarget<D> {
+    let target = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
+    let drafter = DrafterCheckpoint::open(&demo("drafter"), target.config()).expect("the demo drafter opens");
+    let options = TargetOptions { lanes, context: 512, rows: 256, key_value_bytes: 1 << 30 };
+    DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
+}
+
+/// A scheduler over a target.
+pub fn lanes(target: impl Target + Send + 'static) -> GateLanes {
+    Lanes::new(Box::new(target), Options::default())
+}
+
+/// The golden prompts with their greedy replies.
+pub fn golden() -> Vec<(GateCase, Vec<TokenId>)> {
+    let file = std::fs::read_to_string(demo("golden/target.json")).expect("golden vectors");
+    let golden: serde_json::Value = serde_json::from_str(&file).expect("golden vectors are JSON");
+    let ids = |value: &serde_json::Value| -> Vec<TokenId> {
+        value.as_array().expect("ids").iter().map(|id| id.as_u64().expect("an id") as TokenId).collect()
+    };
+    let case = |(name, entry): (&String, &serde_json::Value)| {
+        (GateCase { name: name.clone(), prompt: ids(&entry["prompt_ids"]) }, ids(&entry["greedy_ids"]))
+    };
+    golden.as_object().expect("an object").iter().map(case).collect()
+}
+
+/// Settings that the golden replies were made with.
+pub fn settings(shared: &[usize]) -> GateSettings {
+    GateSettings { max_tokens: 96, stop_tokens: vec![2, 7], seed: 1, shared: shared.to_vec() }
+}
