@@ -86,9 +86,7 @@ impl<D: Device> FeedForward<D> {
         residual: &mut D::Buffer<bf16>,
     ) {
         match self {
-            FeedForward::Dense { gate_up, down } => {
-                device.feed_forward(gate_up, down, x, rows.count, residual)
-            }
+            FeedForward::Dense(dense) => dense.forward(device, x, rows.count, residual),
             FeedForward::Experts { router, bias, rule, experts } => {
                 device.route(router, bias, *rule, x, rows, layer, routing);
                 device.expert_feed_forward(experts, routing, rule.picks, x, rows, residual);
