@@ -1,2 +1,51 @@
-//! The command line.
-fn main() {}
+//! The command line: one `match` on the command, and what happens when it fails.
+
+mod commands;
+mod demo;
+mod device;
+mod flags;
+mod setup;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use flags::{Command, Flags, LogLevel};
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    start_log(flags.log);
+    match run(&flags.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough, as in `forerunner run ... | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::tell(format_args!("forerunner: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run(flags) => commands::run::run(flags),
+        Command::Chat(flags) => commands::chat::chat(flags),
+        Command::Serve(flags) => commands::serve::serve(flags),
+        Command::Info(flags) => commands::info::info(flags),
+        Command::Capabilities(flags) => commands::capabilities::capabilities(flags),
+        Command::Synth(flags) => commands::synth::synth(flags),
+    }
+}
+
+fn start_log(level: LogLevel) {
+    tracing_subscriber::fmt().with_max_level(level.filter()).with_writer(std::io::stderr).init();
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(is_broken)
+}
+
+fn is_broken(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
+}

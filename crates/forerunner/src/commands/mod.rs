@@ -1,0 +1,8 @@
+//! The commands, one file each.
+
+pub(crate) mod capabilities;
+pub(crate) mod chat;
+pub(crate) mod info;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod synth;

@@ -1,0 +1,36 @@
+//! `forerunner run`: one reply to standard output, statistics to standard error.
+
+use forerunner_lanes::SamplingRule;
+use serde_json::{Map, Value, json};
+
+use crate::flags::RunFlags;
+use crate::setup::{Loaded, Sizes, load};
+use crate::terminal::{banner, reply, request, summary, tell};
+
+/// Answers one prompt.
+pub(crate) fn run(flags: &RunFlags) -> anyhow::Result<()> {
+    let Loaded { engine, text, .. } = load(&flags.model, &Sizes::TERMINAL)?;
+    let prompt = if flags.raw {
+        text.tokenizer.encode_prompt(&flags.prompt)?
+    } else {
+        text.chat_prompt(&messages(flags), None, &Map::new())?
+    };
+    let handle = engine.handle();
+    let request = request(&flags.reply, prompt);
+    tell(format_args!("{}, {}", banner(handle.info()), draws(&request.rule)));
+    let reply = reply(&handle, request, &mut std::io::stdout().lock())?;
+    tell(summary(&reply.statistics));
+    Ok(())
+}
+
+fn draws(rule: &SamplingRule) -> String {
+    match rule.temperature {
+        0.0 => "greedy".into(),
+        temperature => format!("temperature {temperature}, seed {}", rule.seed),
+    }
+}
+
+fn messages(flags: &RunFlags) -> Vec<Value> {
+    let system = flags.system.iter().map(|text| json!({"role": "system", "content": text}));
+    system.chain([json!({"role": "user", "content": flags.prompt})]).collect()
+}

@@ -1,0 +1,42 @@
+//! The devices of this binary: the one place that knows which exist.
+
+use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
+use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
+use forerunner_engine::{DeviceTarget, TargetOptions};
+use forerunner_lanes::Target;
+use forerunner_tensor::Device;
+
+use crate::flags::{DeviceName, ModeName, ModelFlags};
+
+/// A target on its device.
+pub(crate) struct PlacedTarget {
+    pub(crate) target: Box<dyn Target + Send>,
+    /// Device, mode and threads, such as `cpu (avx512, 2 threads)`.
+    pub(crate) device: String,
+}
+
+/// Puts a target, and its drafter if there is one, on the device that the flags name.
+pub(crate) fn place(
+    flags: &ModelFlags,
+    target: &TargetCheckpoint,
+    drafter: Option<&DrafterCheckpoint>,
+    options: &TargetOptions,
+) -> anyhow::Result<PlacedTarget> {
+    match flags.device {
+        DeviceName::Auto | DeviceName::Cpu => {
+            let threads = flags.threads.map(usize::from);
+            let device = CpuDevice::new(CpuOptions { mode: mode(flags.mode), threads })?;
+            let name = format!("{} ({}, {} threads)", device.name(), device.mode(), device.threads());
+            let target = DeviceTarget::load(device, target, drafter, options)?;
+            Ok(PlacedTarget { target: Box::new(target), device: name })
+        }
+    }
+}
+
+fn mode(name: ModeName) -> Option<Mode> {
+    match name {
+        ModeName::Auto => None,
+        ModeName::Avx512 => Some(Mode::Avx512),
+        ModeName::Portable => Some(Mode::Portable),
+    }
+}

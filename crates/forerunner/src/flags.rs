@@ -1,0 +1,211 @@
+//! What can be typed, and nothing about what it means: that is for `setup` and the commands.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Runs LFM2 language models with lossless speculative decoding.
+#[derive(Debug, Parser)]
+#[command(name = "forerunner", version, arg_required_else_help = true)]
+pub(crate) struct Flags {
+    /// What is logged to standard error.
+    #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) log: LogLevel,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// One reply to standard output, statistics to standard error.
+    Run(RunFlags),
+    /// A conversation in the terminal.
+    Chat(ChatFlags),
+    /// An OpenAI-compatible HTTP server.
+    Serve(ServeFlags),
+    /// What a model directory holds.
+    Info(InfoFlags),
+    /// What this binary and this machine can do.
+    Capabilities(CapabilitiesFlags),
+    /// Makes checkpoints from others.
+    #[command(hide = true)]
+    Synth(SynthFlags),
+}
+
+/// Which model runs, and on what.
+#[derive(Debug, Args)]
+pub(crate) struct ModelFlags {
+    /// Directory of the model. Without it, the demo model and its drafter that come with this program.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Directory of the model's DSpark drafter.
+    #[arg(long, value_name = "DIR", requires = "model")]
+    pub(crate) drafter: Option<PathBuf>,
+    /// Device to run on.
+    #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
+    pub(crate) device: DeviceName,
+    /// Arithmetic of the CPU: one for every row count, the best one of this machine by default.
+    #[arg(long, value_enum, default_value_t = ModeName::Auto)]
+    pub(crate) mode: ModeName,
+    /// CPU threads [default: all].
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Most tokens of a prompt and its reply together [default: the model's, but at most 32768].
+    #[arg(long, value_name = "N")]
+    pub(crate) context: Option<NonZeroUsize>,
+}
+
+/// How replies in the terminal are generated.
+#[derive(Debug, Args)]
+pub(crate) struct ReplyFlags {
+    /// Most tokens of a reply [default: what the context leaves].
+    #[arg(long, value_name = "N")]
+    pub(crate) max_tokens: Option<usize>,
+    /// 0 takes the likeliest token each time.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    pub(crate) temperature: f32,
+    /// Seed of the draws; the same seed draws the same reply [default: random].
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Do not draft. The reply is the same, at another speed.
+    #[arg(long)]
+    pub(crate) no_draft: bool,
+}
+
+/// `forerunner run`
+#[derive(Debug, Args)]
+pub(crate) struct RunFlags {
+    /// What to ask.
+    pub(crate) prompt: String,
+    /// What to tell the model before the prompt.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub(crate) system: Option<String>,
+    /// Continue the prompt as it stands, without the chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    #[command(flatten)]
+    pub(crate) reply: ReplyFlags,
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+}
+
+/// `forerunner chat`
+#[derive(Debug, Args)]
+pub(crate) struct ChatFlags {
+    /// What to tell the model before the conversation.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) reply: ReplyFlags,
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+}
+
+/// `forerunner serve`
+#[derive(Debug, Args)]
+pub(crate) struct ServeFlags {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    /// Replies generated at once.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) parallel: u16,
+    /// Requests that may wait; more get status 429.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) max_queue: u32,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: IpAddr,
+    /// Port to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 8080)]
+    pub(crate) port: u16,
+}
+
+/// `forerunner info`
+#[derive(Debug, Args)]
+pub(crate) struct InfoFlags {
+    /// Directory of the model. Without it, the demo model.
+    #[arg(value_name = "DIR")]
+    pub(crate) model: Option<PathBuf>,
+    /// Directory of a drafter, to see whether it fits.
+    #[arg(long, value_name = "DIR", requires = "model")]
+    pub(crate) drafter: Option<PathBuf>,
+}
+
+/// `forerunner capabilities`
+#[derive(Debug, Args)]
+pub(crate) struct CapabilitiesFlags {
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `forerunner synth`
+#[derive(Debug, Args)]
+pub(crate) struct SynthFlags {
+    /// Write SOURCE with every quantized matrix as bf16, which gives equal tokens, to DESTINATION.
+    #[arg(long, num_args = 2, value_names = ["SOURCE", "DESTINATION"], required = true)]
+    pub(crate) dequantize: Vec<PathBuf>,
+}
+
+/// Devices by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceName {
+    /// The best one of this machine.
+    Auto,
+    Cpu,
+}
+
+/// Arithmetics of the CPU by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// The best one of this machine.
+    Auto,
+    Avx512,
+    Portable,
+}
+
+/// How much is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub(crate) fn filter(self) -> LevelFilter {
+        match self {
+            LogLevel::Off => LevelFilter::OFF,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Trace => LevelFilter::TRACE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_drafter_belongs_to_a_named_model() {
+        assert!(Flags::try_parse_from(["forerunner", "run", "--drafter", "d", "hi"]).is_err());
+        assert!(Flags::try_parse_from(["forerunner", "run", "--model", "m", "--drafter", "d", "hi"]).is_ok());
+    }
+}

@@ -1,0 +1,203 @@
+//! What the flags mean: a model on a device behind a running engine.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint, TargetConfig};
+use forerunner_engine::{Engine, EngineInfo, TargetOptions};
+use forerunner_lanes::{CostTable, Lanes, Options, SystemClock, Target, TokenId};
+use forerunner_server::SamplingDefaults;
+use forerunner_text::{TextModel, Tokenizer};
+
+use crate::demo::demo_pair;
+use crate::device::{PlacedTarget, place};
+use crate::flags::ModelFlags;
+
+/// Longest context unless `--context` asks for more: a long one reserves memory that most replies never use.
+const DEFAULT_CONTEXT: usize = 32_768;
+
+/// Most memory for keys and values, target and drafter together.
+const KEY_VALUE_BYTES: usize = 4 << 30;
+
+/// Marks within a reply that stay visible: without them a tool call or a thought looks like plain text.
+const SHOWN_MARKS: [&str; 4] = ["<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>"];
+
+/// How large an engine is to be, and how long its start may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Replies at once.
+    pub(crate) lanes: usize,
+    /// Requests that may wait.
+    pub(crate) max_waiting: usize,
+    /// Time for measuring what rounds cost here. More makes the choice of draft lengths better, never the text.
+    pub(crate) measure: Duration,
+}
+
+impl Sizes {
+    /// One reply at a time, answering soon.
+    pub(crate) const TERMINAL: Sizes =
+        Sizes { lanes: 1, max_waiting: 1, measure: Duration::from_millis(300) };
+}
+
+/// A running engine and what goes around it.
+pub(crate) struct Loaded {
+    pub(crate) engine: Engine,
+    pub(crate) text: Arc<TextModel>,
+    pub(crate) defaults: SamplingDefaults,
+}
+
+/// The directories that the flags name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelPaths {
+    /// What the model is called.
+    pub(crate) name: String,
+    pub(crate) target: PathBuf,
+    pub(crate) drafter: Option<PathBuf>,
+    /// What the drafter is called.
+    pub(crate) drafter_name: Option<String>,
+}
+
+impl ModelPaths {
+    /// The named model, or the demo pair. A named model has the drafter that is named with it, or none.
+    pub(crate) fn choose(model: Option<&Path>, drafter: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(target) = model else {
+            let pair = demo_pair()?;
+            return Ok(ModelPaths {
+                name: "demo".into(),
+                target: pair.target,
+                drafter: Some(pair.drafter),
+                drafter_name: Some("demo-drafter".into()),
+            });
+        };
+        for directory in [Some(target), drafter].into_iter().flatten() {
+            ensure!(directory.is_dir(), "{} is not a directory", directory.display());
+        }
+        Ok(ModelPaths {
+            name: directory_name(target),
+            target: target.to_owned(),
+            drafter: drafter.map(Path::to_owned),
+            drafter_name: drafter.map(directory_name),
+        })
+    }
+}
+
+/// Loads the model that the flags name and starts its engine.
+pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> {
+    let paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
+    let target = TargetCheckpoint::open(&paths.target)?;
+    let config = target.config();
+    let drafter = paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
+    let text = TextModel::open(&paths.target)?;
+    check_vocabulary(&text.tokenizer, config, &paths.target)?;
+    let context = context(flags, config)?;
+    let options = TargetOptions {
+        lanes: sizes.lanes,
+        context,
+        rows: rows(sizes.lanes, drafter.as_ref()),
+        key_value_bytes: KEY_VALUE_BYTES,
+    };
+    let PlacedTarget { target: placed, device } = place(flags, &target, drafter.as_ref(), &options)?;
+    let info = EngineInfo {
+        model: paths.name,
+        drafter: paths.drafter_name,
+        device,
+        context,
+        parallel: sizes.lanes,
+        vocabulary: config.vocabulary,
+    };
+    let lanes = measured_lanes(placed, &info, sizes)?;
+    let tokenizer = Arc::new(text.tokenizer.clone());
+    let stop_tokens = stop_tokens(config, &text.tokenizer);
+    let shown_tokens = SHOWN_MARKS.iter().filter_map(|mark| text.tokenizer.token_to_id(mark)).collect();
+    let engine = Engine::start(lanes, tokenizer, info, stop_tokens, shown_tokens, sizes.max_waiting)
+        .context("starting the engine's thread failed")?;
+    Ok(Loaded { engine, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
+}
+
+/// Lanes over a target, with what its rounds cost here. Without drafts there is nothing to choose.
+fn measured_lanes(
+    mut target: Box<dyn Target + Send>,
+    info: &EngineInfo,
+    sizes: &Sizes,
+) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
+    // The engine's handle counts who waits; a second limit here could only contradict it.
+    let mut options = Options { max_waiting: 1 << 20, ..Options::default() };
+    if info.drafter.is_some() {
+        let clock = SystemClock::default();
+        options.costs = CostTable::measure(&mut target, &clock, info.vocabulary, sizes.measure)?;
+    }
+    Ok(Lanes::new(target, options))
+}
+
+/// Rows for a full prompt chunk beside a full window in every lane.
+fn rows(lanes: usize, drafter: Option<&DrafterCheckpoint>) -> usize {
+    let window = 1 + drafter.map_or(0, |drafter| drafter.config().block);
+    Options::default().prompt_chunk + lanes * window
+}
+
+fn context(flags: &ModelFlags, config: &TargetConfig) -> anyhow::Result<usize> {
+    match flags.context.map(usize::from) {
+        None => Ok(config.max_positions.min(DEFAULT_CONTEXT)),
+        Some(context) if context <= config.max_positions => Ok(context),
+        Some(context) => {
+            bail!("--context is {context}; accepted: at most {}, this model's limit", config.max_positions)
+        }
+    }
+}
+
+fn check_vocabulary(tokenizer: &Tokenizer, config: &TargetConfig, directory: &Path) -> anyhow::Result<()> {
+    let (tokens, vocabulary) = (tokenizer.vocabulary_size(), config.vocabulary);
+    ensure!(
+        tokens <= vocabulary,
+        "{}: tokenizer.json has {tokens} tokens and config.json a vocabulary of {vocabulary}; accepted: a \
+         tokenizer with at most as many",
+        directory.display()
+    );
+    Ok(())
+}
+
+fn stop_tokens(config: &TargetConfig, tokenizer: &Tokenizer) -> Vec<TokenId> {
+    if config.eos_tokens.is_empty() {
+        return tokenizer.special_tokens().eos.into_iter().collect();
+    }
+    config.eos_tokens.clone()
+}
+
+/// What `generation_config.json` recommends; a model without the file recommends nothing.
+fn sampling_defaults(directory: &Path) -> anyhow::Result<SamplingDefaults> {
+    let path = directory.join("generation_config.json");
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(SamplingDefaults::default()),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// A directory's own name, whatever way it was written.
+fn directory_name(directory: &Path) -> String {
+    let clean = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    clean.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_model_the_demo_pair_is_meant() {
+        let paths = ModelPaths::choose(None, None).unwrap();
+        assert_eq!(paths.name, "demo");
+        assert!(paths.drafter.is_some());
+    }
+
+    #[test]
+    fn a_named_model_has_no_drafter_unless_it_is_named_too() {
+        let target = demo_pair().unwrap().target;
+        let paths = ModelPaths::choose(Some(&target), None).unwrap();
+        assert_eq!((paths.name.as_str(), paths.drafter), ("target", None));
+        let error = ModelPaths::choose(Some(Path::new("/no/such")), None).unwrap_err();
+        assert_eq!(error.to_string(), "/no/such is not a directory");
+    }
+}

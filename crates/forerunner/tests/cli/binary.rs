@@ -1,0 +1,97 @@
+//! Runs the binary, to its end or as a server.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+use serde_json::Value;
+
+/// What a finished run wrote.
+pub(crate) struct Finished {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs to the end with nothing to read.
+pub(crate) fn forerunner(arguments: &[&str]) -> Finished {
+    forerunner_reading(arguments, "")
+}
+
+/// Runs to the end, reading `input`.
+pub(crate) fn forerunner_reading(arguments: &[&str], input: &str) -> Finished {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    // A run that reads nothing may have closed its input.
+    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("the binary ends");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Finished { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// A reply's text, from a run that must succeed.
+#[track_caller]
+pub(crate) fn reply(arguments: &[&str]) -> String {
+    let run = forerunner(&[&["run"], arguments].concat());
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    run.stdout
+}
+
+/// The demo target's directory.
+pub(crate) fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo").join(name)
+}
+
+/// The demo prompts.
+pub(crate) fn demo_prompts() -> Vec<Value> {
+    let text = std::fs::read_to_string(demo("prompts.jsonl")).expect("the demo prompts");
+    text.lines().map(|line| serde_json::from_str(line).expect("a prompt")).collect()
+}
+
+/// A server on a free port, killed when dropped.
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
+    child: Child,
+}
+
+impl Serving {
+    /// Starts a server and waits until it listens.
+    pub(crate) fn start(arguments: &[&str]) -> Serving {
+        let arguments = [&["serve", "--port", "0"], arguments].concat();
+        let mut child = command(&arguments).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let address = lines.by_ref().find_map(|line| {
+            line.strip_prefix("listening on http://").map(|address| address.parse().expect("an address"))
+        });
+        // What else it says must be read, or it would wait for a reader.
+        std::thread::spawn(move || lines.for_each(|line| eprintln!("server: {line}")));
+        Serving { address: address.expect("the server listens"), child }
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    #[cfg(unix)]
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        self.child.wait().expect("the server ends")
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forerunner"));
+    command.args(arguments);
+    command
+}

@@ -1,0 +1,53 @@
+//! What goes wrong is said in one line that names it; the exit code says whose fault it was.
+
+use crate::binary::{demo, forerunner};
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, fragment: &str) {
+    let run = forerunner(arguments);
+    assert_eq!(run.code, Some(code), "{}", run.stderr);
+    assert!(run.stderr.contains(fragment), "{fragment:?} is not in {}", run.stderr);
+    assert_eq!(run.stdout, "");
+    if code == 1 {
+        let last = run.stderr.trim_end().lines().last().unwrap_or("");
+        assert!(last.starts_with("forerunner: "), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    check(&["run"], 2, "<PROMPT>");
+    check(&["fly"], 2, "fly");
+    check(&["run", "--temperature", "warm", "hi"], 2, "warm");
+    check(&["run", "--mode", "sse9", "hi"], 2, "portable");
+    check(&["run", "--device", "abacus", "hi"], 2, "cpu");
+    check(&["run", "--threads", "0", "hi"], 2, "--threads");
+    check(&["run", "--drafter", "somewhere", "hi"], 2, "--model");
+    check(&["serve", "--parallel", "0"], 2, "--parallel");
+    check(&["serve", "--max-queue", "0"], 2, "--max-queue");
+    check(&["serve", "--port", "70000"], 2, "--port");
+    check(&["synth", "--dequantize", "one"], 2, "DESTINATION");
+}
+
+#[test]
+fn what_cannot_be_done_is_1() {
+    let (target, drafter) = (demo("target"), demo("drafter"));
+    let (target, drafter) = (target.to_str().unwrap(), drafter.to_str().unwrap());
+    check(&["run", "--model", "/no/such", "hi"], 1, "/no/such is not a directory");
+    check(&["run", "--model", drafter, "hi"], 1, "config.json");
+    check(&["run", "--model", target, "--drafter", target, "hi"], 1, "config.json");
+    check(&["run", "--model", env!("CARGO_MANIFEST_DIR"), "hi"], 1, "config.json");
+    check(&["info", "/no/such"], 1, "/no/such is not a directory");
+    check(&["run", "--context", "32769", "hi"], 1, "--context is 32769; accepted: at most 32768");
+    check(&["run", "--context", "4", "hi"], 1, "context is 4");
+    check(&["run", "--max-tokens", "0", "hi"], 1, "max_tokens is 0");
+    check(&["run", "--temperature", "101", "hi"], 1, "temperature is 101");
+    check(&["synth", "--dequantize", target, target], 1, "target");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    check(&["serve", "--port", &port], 1, &format!("cannot listen on 127.0.0.1:{port}"));
+}

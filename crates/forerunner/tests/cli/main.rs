@@ -1,0 +1,9 @@
+//! The built binary, run as its users run it, on the demo pair.
+
+mod binary;
+#[path = "../../../server/tests/http/client.rs"]
+mod client;
+mod errors;
+mod replies;
+mod serving;
+mod shown;
