@@ -67,6 +67,7 @@ fn schedules<O: RowOp>(operation: &O) -> Vec<Vec<Layout>> {
     let widths: &[usize] = if operation.large() { &[1, 9] } else { &[1, 3, 17, 40] };
     let mut schedules: Vec<Vec<Layout>> =
         widths.iter().map(|count| vec![places::beside(&lanes, cut, *count)]).collect();
+    schedules.push(vec![places::all_rows(&lanes, cut)]);
     if cut != Cut::Free {
         schedules.push(places::alone(&lanes, cut));
     }

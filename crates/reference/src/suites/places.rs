@@ -1,5 +1,7 @@
 //! What stands in the rows of a forward, and the schedules that a suite runs.
 
+use forerunner_tensor::PAGE;
+
 use super::inputs::Random;
 
 /// Most rows of the forwards that stand beside each other.
@@ -87,6 +89,19 @@ pub(super) fn cut_after(lanes: &[LaneRows], lane: usize, at: usize) -> Vec<Layou
         second.extend(rows_of(lanes, other, 0, lanes[other].count));
     }
     vec![first, second]
+}
+
+/// One forward of all rows, with as many pad rows as there are lanes.
+pub(super) fn all_rows(lanes: &[LaneRows], cut: Cut) -> Layout {
+    let rows: usize = lanes.iter().map(|rows| rows.count).sum();
+    beside(lanes, cut, rows + lanes.len())
+}
+
+/// Where to cut a lane's rows: everywhere, or in a large operation beside its ends, its middle and pages.
+pub(super) fn cuts(rows: LaneRows, large: bool) -> Vec<usize> {
+    let telling =
+        |at: &usize| [1, rows.count / 2, rows.count - 1].contains(at) || (rows.start + at + 1) % PAGE <= 2;
+    (1..rows.count).filter(|at| !large || telling(at)).collect()
 }
 
 /// The length each lane has reached after the forwards.

@@ -1,7 +1,7 @@
 //! Row-invariance: what a row gets, bit for bit, wherever it stands and whatever stands beside it.
 //!
-//! Each row is first computed alone. Then forwards of 1 to 40 rows bring it to every index, with other lanes and
-//! pad rows beside it, and rows with a history are cut into two forwards at every place. All bits must be those
+//! Each row is first computed alone. Then forwards of 1 to 40 rows, and one of all rows, bring it to every index,
+//! with other lanes and pad rows beside it, and rows with a history are cut into two forwards at every place. All bits must be those
 //! of the row alone, and nothing else may have been written.
 
 use std::collections::BTreeMap;
@@ -122,10 +122,12 @@ fn schedules<O: RowOp>(operation: &O) -> Vec<(String, Vec<Layout>)> {
         .into_iter()
         .map(|count| (format!("{count} rows"), vec![places::beside(&lanes, cut, count)]))
         .collect();
+    schedules.push(("all rows".into(), vec![places::all_rows(&lanes, cut)]));
     if cut == Cut::Chunks {
         for (lane, rows) in lanes.iter().enumerate() {
             let name = |at: usize| format!("lane {lane} cut after {at} of {}", rows.count);
-            schedules.extend((1..rows.count).map(|at| (name(at), places::cut_after(&lanes, lane, at))));
+            let cuts = places::cuts(*rows, operation.large());
+            schedules.extend(cuts.into_iter().map(|at| (name(at), places::cut_after(&lanes, lane, at))));
         }
     }
     schedules

@@ -40,6 +40,7 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
     for (query_heads, key_value_heads) in [(4, 1), (4, 2), (8, 2)] {
         visitor.operation(&Attention::new(query_heads, key_value_heads, &causal, false));
     }
+    visitor.operation(&Attention::new(4, 1, &[(0, 300), (500, 70), (31, 2)], false));
     let blocks = [(0, 4), (251, 9), (255, 1), (256, 9), (596, 4), (40, 9)];
     visitor.operation(&Attention::new(4, 1, &blocks, true));
     // A drafter's context: keys and values only.
@@ -119,7 +120,8 @@ impl RowOp for Attention {
 
     fn name(&self) -> String {
         let HeadShape { query_heads, key_value_heads, .. } = self.shape;
-        format!("attention {query_heads}/{key_value_heads}{}", if self.block { " in blocks" } else { "" })
+        let blocks = if self.block { " in blocks" } else { "" };
+        format!("attention {query_heads}/{key_value_heads} of {} lanes{blocks}", self.lanes.len())
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
@@ -131,7 +133,7 @@ impl RowOp for Attention {
     }
 
     fn large(&self) -> bool {
-        self.shape.query_heads == 8
+        self.shape.query_heads == 8 || self.lanes.iter().any(|rows| rows.count > 100)
     }
 
     fn prepare<D: Device>(&self, device: &D) -> Result<Weights<D>, DeviceError> {

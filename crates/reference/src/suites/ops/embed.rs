@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError};
 
-use super::host::{download, place_random, rows, single_rows, unwritten};
+use super::host::{download, free_lanes, place_random, rows, unwritten};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
 use crate::suites::inputs::{Format, MatrixShape};
@@ -29,7 +29,7 @@ impl RowOp for Embed {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {

@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError, ExpertWeights, NO_LANE, RouteRule, Routing, bf16};
 
-use super::host::{activations, download, download_as, lane_rows, place_random, single_rows, upload};
+use super::host::{activations, download, download_as, free_lanes, lane_rows, place_random, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Key, Output};
 use crate::suites::inputs::{Format, MatrixShape, Random, spike};
@@ -102,7 +102,7 @@ impl RowOp for Route {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {
@@ -166,7 +166,7 @@ impl RowOp for ExpertFeedForward {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {

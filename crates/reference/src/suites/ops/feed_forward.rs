@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError};
 
-use super::host::{activations, download, single_rows, upload};
+use super::host::{activations, download, free_lanes, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
 use crate::suites::inputs::{Format, MatrixShape, spike};
@@ -38,7 +38,7 @@ impl RowOp for FeedForward {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {

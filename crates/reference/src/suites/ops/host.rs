@@ -8,9 +8,10 @@ use crate::suites::places::{LaneRows, Layout, Place, ROWS};
 /// Entries that a buffer has beyond what an operation needs, to show that it uses the first ones.
 const SLACK: usize = 5;
 
-/// One row each for as many lanes as the largest forward has rows.
-pub(super) fn single_rows() -> Vec<LaneRows> {
-    vec![LaneRows { start: 0, count: 1 }; ROWS]
+/// Lanes of an operation whose rows have no history: together they fill the tiles of a prompt, unless it is
+/// large.
+pub(super) fn free_lanes(large: bool) -> Vec<LaneRows> {
+    vec![LaneRows { start: 0, count: if large { 1 } else { 4 } }; ROWS]
 }
 
 /// A buffer that holds the values and some slack.

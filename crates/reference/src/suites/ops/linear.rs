@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError};
 
-use super::host::{activations, download, download_as, single_rows, unwritten, upload};
+use super::host::{activations, download, download_as, free_lanes, unwritten, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
 use crate::suites::inputs::{Format, MatrixShape, spike};
@@ -67,7 +67,7 @@ impl RowOp for Linear {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {

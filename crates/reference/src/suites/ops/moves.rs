@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError};
 
-use super::host::{activations, download, single_rows, unwritten, upload};
+use super::host::{activations, download, free_lanes, unwritten, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Key, Output};
 use crate::suites::places::{Cut, LaneRows, Layout, Place};
@@ -32,7 +32,7 @@ impl RowOp for CopyColumns {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {
@@ -65,7 +65,7 @@ impl RowOp for GatherRows {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {

@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{Device, DeviceError, bf16};
 
-use super::host::{activations, download, single_rows, unwritten, upload};
+use super::host::{activations, download, free_lanes, unwritten, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Output};
 use crate::suites::inputs::Random;
@@ -45,7 +45,7 @@ impl RowOp for Norm {
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
-        single_rows()
+        free_lanes(self.large())
     }
 
     fn cut(&self) -> Cut {
