@@ -4,8 +4,8 @@ use forerunner_tensor::{CONV_RING, ConvRing, NO_LANE, Rows, bf16};
 
 use super::OracleDevice;
 
-/// Rows of a lane come in ascending positions, so the two rows before a row are always in the ring when it is
-/// computed, however long the prompt is.
+/// Rows of a lane come in ascending positions, so the two rows before a row are always in the ring when it
+/// is computed, however long the prompt is.
 pub(super) fn short_conv(
     projected: &[bf16],
     weight: &[bf16],
@@ -31,7 +31,8 @@ pub(super) fn short_conv(
     }
 }
 
-/// The sum over k = 0, 1, 2 of `weight[k]` times the gated value at `position - 2 + k`; 0 before position 0.
+/// The sum over k = 0, 1, 2 of `weight[k]` times the gated value at `position - 2 + k`; 0 before position
+/// 0.
 fn convolve(weight: &[bf16], position: usize, gated: impl Fn(usize) -> f32) -> f32 {
     let mut sum = 0.0;
     for (k, weight) in weight.iter().enumerate() {

@@ -99,7 +99,8 @@ fn candidates(logits: &[f32], rule: &DrawRow, tables: RowTables<'_>) -> Vec<(usi
     candidates
 }
 
-/// Repetition first, for tokens of the prompt or the reply; then presence and frequency, for the reply's alone.
+/// Repetition first, for tokens of the prompt or the reply; then presence and frequency, for the reply's
+/// alone.
 fn penalize(mut value: f32, rule: &DrawRow, in_prompt: bool, in_reply: u32) -> f32 {
     if in_prompt || in_reply > 0 {
         value = if value > 0.0 { value / rule.repetition_penalty } else { value * rule.repetition_penalty };
@@ -118,7 +119,8 @@ fn keep_top_k(candidates: &mut Vec<(usize, f32)>, top_k: u32) {
     }
 }
 
-/// The shortest prefix that holds `top_p` of the softmax over the candidates; all for 1 or more, at least one.
+/// The shortest prefix that holds `top_p` of the softmax over the candidates; all for 1 or more, at least
+/// one.
 fn keep_top_p(candidates: &mut Vec<(usize, f32)>, top_p: f32) {
     if top_p >= 1.0 {
         return;
@@ -166,7 +168,8 @@ fn draw_word(rule: &DrawRow, token: usize) -> u32 {
 
 /// A number in (0, 1) from the upper 23 bits of a random word: `(word >> 9) + 1/2` times `2^-23`.
 ///
-/// Every step is exact in fp32 and the result is never 0 or 1, so neither logarithm of [`gumbel`] is infinite.
+/// Every step is exact in fp32 and the result is never 0 or 1, so neither logarithm of [`gumbel`] is
+/// infinite.
 pub fn uniform(word: u32) -> f32 {
     ((word >> 9) as f32 + 0.5) * (1.0 / 8_388_608.0)
 }

@@ -20,8 +20,9 @@ pub use memory::{OracleExpert, OracleMatrix};
 /// A device of one thread and no tricks: the fake behind the seam, and the yardstick that other devices are
 /// measured against.
 ///
-/// Buffers are vectors, weights are kept as the bf16 values that every device computes with, and each sum runs
-/// in fp32 by ascending index. Rows are computed one after another, so a row cannot depend on its neighbours.
+/// Buffers are vectors, weights are kept as the bf16 values that every device computes with, and each sum
+/// runs in fp32 by ascending index. Rows are computed one after another, so a row cannot depend on its
+/// neighbours.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OracleDevice;
 

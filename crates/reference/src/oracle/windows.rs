@@ -6,8 +6,8 @@ use super::OracleDevice;
 use super::draws::draw_row;
 use super::memory::dot;
 
-/// Accepts each window's drafts while they equal the draws of the rows before them. A pad window gets nothing
-/// and the length 0.
+/// Accepts each window's drafts while they equal the draws of the rows before them. A pad window gets
+/// nothing and the length 0.
 pub(super) fn accept(
     windows: &[DeviceWindow],
     rows: &Rows<OracleDevice>,

@@ -9,10 +9,11 @@ use super::places::{Layout, Place};
 pub(super) enum Bound {
     /// Equal.
     Exact,
-    /// bf16 results: the cosine of each row is at least 0.9999, and no value is off by more than this many bf16
-    /// steps at the size of the row's largest value.
+    /// bf16 results: the cosine of each row is at least 0.9999, and no value is off by more than this many
+    /// bf16 steps at the size of the row's largest value.
     Bf16 { steps: f64 },
-    /// fp32 results: no value is off by more than 1e-4 of the row's largest value (or of 1, when that is more).
+    /// fp32 results: no value is off by more than 1e-4 of the row's largest value (or of 1, when that is
+    /// more).
     Fp32,
 }
 

@@ -153,8 +153,8 @@ struct Affine {
 }
 
 impl Affine {
-    /// Codes over their whole range, in groups that differ in scale and sign. The last group of a row has the
-    /// first one's scale and bias, and the last code is the first.
+    /// Codes over their whole range, in groups that differ in scale and sign. The last group of a row has
+    /// the first one's scale and bias, and the last code is the first.
     fn new(
         rows: usize,
         columns: usize,
@@ -193,8 +193,8 @@ impl Affine {
     }
 }
 
-/// Gives every second lane's row a large first value and its negative as the last. Their products cancel, but
-/// the sums between are coarse: an order of summation that changes, changes bits that bf16 keeps.
+/// Gives every second lane's row a large first value and its negative as the last. Their products cancel,
+/// but the sums between are coarse: an order of summation that changes, changes bits that bf16 keeps.
 pub(super) fn spike(mut rows: Vec<bf16>, layout: &Layout) -> Vec<bf16> {
     let width = rows.len() / layout.len();
     for (row, place) in rows.chunks_exact_mut(width).zip(layout) {

@@ -1,8 +1,9 @@
 //! Parity: every operation against the oracle, at many shapes, with a stated bound for each of its outputs.
 //!
-//! Copies, picked experts, ring and value pages, draws, acceptance and drafts are equal. bf16 results have a
-//! cosine of at least 0.9999 a row and are at most 2 bf16 steps of the row's largest value away (3 where roundings
-//! follow one another); fp32 results are within 1e-4. The inputs leave margins wherever a choice is made.
+//! Copies, picked experts, ring and value pages, draws, acceptance and drafts are equal. bf16 results have
+//! a cosine of at least 0.9999 a row and are at most 2 bf16 steps of the row's largest value away (3 where
+//! roundings follow one another); fp32 results are within 1e-4. The inputs leave margins wherever a choice
+//! is made.
 
 use forerunner_tensor::{Device, DeviceError};
 

@@ -30,7 +30,8 @@ impl Report {
         Report { suite, device: format!("{device} ({mode})"), groups: Vec::new() }
     }
 
-    /// Adds a check that saw a deviation of `share` of its bound; above 1 it failed, and `explain` says how.
+    /// Adds a check that saw a deviation of `share` of its bound; above 1 it failed, and `explain` says
+    /// how.
     pub(super) fn check(&mut self, group: &'static str, share: f64, explain: impl FnOnce() -> String) {
         let summary = self.group(group);
         summary.checks += 1;

@@ -1,8 +1,8 @@
 //! Row-invariance: what a row gets, bit for bit, wherever it stands and whatever stands beside it.
 //!
-//! Each row is first computed alone. Then forwards of 1 to 40 rows, and one of all rows, bring it to every index,
-//! with other lanes and pad rows beside it, and rows with a history are cut into two forwards at every place. All bits must be those
-//! of the row alone, and nothing else may have been written.
+//! Each row is first computed alone. Then forwards of 1 to 40 rows, and one of all rows, bring it to every
+//! index, with other lanes and pad rows beside it, and rows with a history are cut into two forwards at
+//! every place. All bits must be those of the row alone, and nothing else may have been written.
 
 use std::collections::BTreeMap;
 

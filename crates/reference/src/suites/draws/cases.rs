@@ -112,8 +112,8 @@ fn empty() -> DrawVector {
     }
 }
 
-/// The draw with everything moved a little: logits (equal ones stay equal), noise by way of the temperature,
-/// and the filters' thresholds.
+/// The draw with everything moved a little: logits (equal ones stay equal), noise by way of the
+/// temperature, and the filters' thresholds.
 fn disturbed(vector: &DrawVector, time: u64) -> usize {
     let mut random = Random::new(&[51, time]);
     let mut moved = vector.clone();

@@ -1,8 +1,8 @@
 //! Draws: committed vectors that every device must reproduce, token for token.
 //!
-//! The file holds rules, seeds and positions with the token that each draws, and the words of Philox against the
-//! known answers that were published with it. It was made by `cargo run -p forerunner-reference --example
-//! make_draw_vectors` and changes only when the meaning of a draw does.
+//! The file holds rules, seeds and positions with the token that each draws, and the words of Philox
+//! against the known answers that were published with it. It was made by `cargo run -p forerunner-reference
+//! --example make_draw_vectors` and changes only when the meaning of a draw does.
 
 mod cases;
 mod vectors;

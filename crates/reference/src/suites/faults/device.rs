@@ -9,8 +9,8 @@ use forerunner_tensor::{
 use super::{Fault, tamper};
 use crate::oracle::{OracleDevice, OracleExpert, OracleMatrix};
 
-/// The oracle with one fault. Rows, pages and tables are types of their device, so each operation turns them
-/// into the oracle's first.
+/// The oracle with one fault. Rows, pages and tables are types of their device, so each operation turns
+/// them into the oracle's first.
 #[derive(Debug, Clone, Copy)]
 pub struct Faulty {
     fault: Option<Fault>,

@@ -119,8 +119,8 @@ faults! {
     BiasIgnored: Draws in Draws;
     /// Masks forbid nothing.
     MaskIgnored: Parity in Draws, Draws in Draws;
-    /// Not a fault, and caught by nothing: temperatures and thresholds move by a millionth, as a device's own
-    /// logarithms move the noise. It shows that the inputs leave margins.
+    /// Not a fault, and caught by nothing: temperatures and thresholds move by a millionth, as a device's
+    /// own logarithms move the noise. It shows that the inputs leave margins.
     RulesDisturbed:;
 }
 

@@ -21,8 +21,8 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
 }
 
 impl DraftRows {
-    /// A window for each block's lane, in the reverse order of the blocks; before each one that drafts nothing,
-    /// and a pad window. Their outcomes follow the lane.
+    /// A window for each block's lane, in the reverse order of the blocks; before each one that drafts
+    /// nothing, and a pad window. Their outcomes follow the lane.
     fn windows(&self, blocks: &[Option<usize>]) -> (Vec<DeviceWindow>, Vec<Accepted>) {
         let (mut windows, mut accepted) = (Vec::new(), Vec::new());
         let mut push = |lane: i32, block: i32, length: usize| {

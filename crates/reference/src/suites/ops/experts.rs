@@ -1,4 +1,5 @@
-//! `route` and `expert_feed_forward`: picks with margins and with exact ties, weights, and the experts' sum.
+//! `route` and `expert_feed_forward`: picks with margins and with exact ties, weights, and the experts'
+//! sum.
 
 use forerunner_tensor::{Device, DeviceError, ExpertWeights, NO_LANE, RouteRule, Routing, bf16};
 

@@ -1,4 +1,5 @@
-//! The operations under test: each with its inputs, what it writes, and how close that must be to the oracle.
+//! The operations under test: each with its inputs, what it writes, and how close that must be to the
+//! oracle.
 
 mod accept;
 mod attention;
@@ -81,8 +82,8 @@ impl Group {
     }
 }
 
-/// An operation at one shape. What it is given for a row is a function of the row's lane and position, so that
-/// one description serves every schedule and every device.
+/// An operation at one shape. What it is given for a row is a function of the row's lane and position, so
+/// that one description serves every schedule and every device.
 pub(super) trait RowOp {
     /// What it keeps on a device: weights, tables, pages.
     type State<D: Device>;

@@ -23,9 +23,9 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
 }
 
 impl Norm {
-    /// Every second lane's row has a first value beside which the others' squares are lost or not, by the order
-    /// of the sum: an order that changes, changes bits that bf16 keeps. It differs from row to row, for one
-    /// scale moves few of the 128 mantissas of bf16 over a border.
+    /// Every second lane's row has a first value beside which the others' squares are lost or not, by the
+    /// order of the sum: an order that changes, changes bits that bf16 keeps. It differs from row to row,
+    /// for one scale moves few of the 128 mantissas of bf16 over a border.
     fn inputs(&self, layout: &Layout) -> Vec<bf16> {
         let mut x = activations(4, layout, self.width, self.scale);
         for (row, place) in x.chunks_exact_mut(self.width).zip(layout) {
