@@ -13,7 +13,8 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         while let Some(lane) = self.running.iter().position(Option::is_none) {
             let Some(mut sequence) = self.waiting.pop_front() else { return };
             match self.open(lane, &sequence) {
-                Ok(()) => {
+                Ok(held) => {
+                    sequence.resume(held, self.limits.page);
                     sequence.reserve(&self.limits);
                     self.running[lane] = Some(sequence);
                 }
@@ -26,7 +27,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         }
     }
 
-    fn open(&mut self, lane: usize, sequence: &Sequence) -> Result<(), TargetError> {
+    fn open(&mut self, lane: usize, sequence: &Sequence) -> Result<usize, TargetError> {
         let open = OpenLane {
             prompt: &sequence.tokens,
             context: sequence.tokens.len() + sequence.max_tokens,

@@ -72,7 +72,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// A scheduler on a given clock. All lanes of the target are closed.
     pub fn with_clock(target: T, options: Options, clock: C) -> Self {
         let limits = target.limits().clone();
-        assert!(limits.lanes > 0 && limits.rows > 0, "a target without lanes or rows: {limits:?}");
+        assert!(
+            limits.lanes > 0 && limits.rows > 0 && limits.page > 0,
+            "a target without lanes, rows or pages: {limits:?}"
+        );
         assert!(options.prompt_chunk > 0, "a prompt chunk has at least one row");
         let out = RoundOut {
             windows: Vec::with_capacity(limits.lanes),

@@ -235,13 +235,14 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let rule = SamplingRule::default();
         let drafted = self.limits.block > 0;
         let prompt: [TokenId; PROMPT] = std::array::from_fn(|_| self.spread_token());
+        let mut position;
         match self.target.open(lane, &OpenLane { prompt: &prompt, context, rule: &rule, drafted }) {
-            Ok(()) => self.lanes[lane] = Some(0),
+            Ok(held) => position = held,
             Err(TargetError::Full { .. } | TargetError::TooLarge { .. }) => return Ok(false),
             Err(error) => return Err(error),
         }
-        let mut position = 0;
-        for chunk in prompt.chunks(self.limits.rows.min(PROMPT)) {
+        self.lanes[lane] = Some(position);
+        for chunk in prompt[position..].chunks(self.limits.rows.min(PROMPT)) {
             self.tokens.clear();
             self.tokens.extend(chunk);
             self.windows.clear();
@@ -274,7 +275,7 @@ mod tests {
         ScriptedCosts { round_ms: 0.5, row_ms: 0.1, hold_ms: 0.3, hold_depth_ms: 0.05, hold_lane_ms: 0.02 };
 
     fn limits(lanes: usize) -> Limits {
-        Limits { lanes, context: 2048, rows: 320, block: 7, has_confidence: true }
+        Limits { lanes, context: 2048, rows: 320, block: 7, has_confidence: true, page: 16 }
     }
 
     fn fake(limits: Limits, costs: ScriptedCosts) -> FakeTarget {
@@ -320,7 +321,7 @@ mod tests {
         let table = measure(&mut fake(Limits { block: 0, ..limits(2) }, COSTS));
         assert_eq!(table.row_samples().len(), 2);
         assert_eq!(table.hold_ms(1, 4), 0.0);
-        let script = FakeScript { costs: COSTS, pages: 40, page_tokens: 16, ..FakeScript::default() };
+        let script = FakeScript { costs: COSTS, pages: 40, ..FakeScript::default() };
         assert!(measure(&mut FakeTarget::new(limits(4), script)).row_samples().len() >= 4);
         assert!(!measure(&mut fake(Limits { rows: 4, ..limits(4) }, COSTS)).row_samples().is_empty());
     }

@@ -96,7 +96,7 @@ impl Plan {
             situation.lanes.iter().flatten().find(|sequence| sequence.suspect).map(|sequence| sequence.id);
         let eligible = |sequence: &Sequence| suspect.is_none_or(|id| sequence.id == id);
         let Situation { lanes, limits, options, next_turns, round, .. } = *situation;
-        let room = Room { rows: limits.rows, prompt_rows: options.prompt_chunk, round };
+        let room = Room { rows: limits.rows, prompt_rows: options.prompt_chunk, round, page: limits.page };
         self.next_turns = take_turns(lanes, eligible, next_turns, room, &mut self.turns);
     }
 

@@ -129,6 +129,17 @@ impl Sequence {
         }
     }
 
+    /// Starts after the prompt tokens that the target holds already.
+    pub(crate) fn resume(&mut self, held: usize, page: usize) {
+        let prompt = self.statistics.prompt_tokens;
+        assert!(
+            held < prompt && held.is_multiple_of(page),
+            "{held} tokens held of a prompt of {prompt}, in pages of {page}"
+        );
+        self.cached = held;
+        self.statistics.cached_tokens = held;
+    }
+
     /// Takes the memory that its rounds will need, so that they take none.
     pub(crate) fn reserve(&mut self, limits: &Limits) {
         self.tokens.reserve_exact(self.max_tokens);

@@ -5,6 +5,8 @@
 pub struct SequenceStatistics {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
+    /// Tokens of the prompt that the target held already, from a stored prefix.
+    pub cached_tokens: usize,
     /// Tokens committed so far.
     pub reply_tokens: usize,
     /// Rounds that carried a chunk of its prompt.

@@ -24,6 +24,9 @@ pub struct Limits {
     pub block: usize,
     /// Whether the drafter says how sure it is ([`HeldDraft::confidence`]).
     pub has_confidence: bool,
+    /// Tokens of a page, the unit in which prefixes are stored. A prompt chunk that reaches past a page border
+    /// ends at one.
+    pub page: usize,
 }
 
 /// How a lane draws its tokens (the same on every device). The default is greedy without penalties.
@@ -221,7 +224,7 @@ impl std::error::Error for TargetError {}
 ///
 /// # Contract
 /// - A draw depends on the lane's own history, rule and position alone: never on the other windows, on how its
-///   prompt was cut into chunks, or on drafts made or rejected.
+///   prompt was cut into chunks or resumed from a stored prefix, or on drafts made or rejected.
 /// - After a round a lane's committed length is `position + rows - drafts + accepted`; rows past it have
 ///   vanished everywhere.
 /// - An error leaves every lane as it was before the call.
@@ -229,8 +232,10 @@ pub trait Target {
     /// What this target can hold and do.
     fn limits(&self) -> &Limits;
 
-    /// Reserves memory for lane `lane`, which is closed, and starts it empty.
-    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError>;
+    /// Reserves memory for lane `lane`, which is closed. How many tokens of the prompt it holds already, from a
+    /// stored prefix: a multiple of [`Limits::page`], less than the prompt; the lane's first row is the one after
+    /// them.
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError>;
 
     /// Runs one round; `out` is cleared and filled.
     fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError>;
@@ -247,7 +252,7 @@ impl<T: Target + ?Sized> Target for Box<T> {
         (**self).limits()
     }
 
-    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         (**self).open(lane, open)
     }
 

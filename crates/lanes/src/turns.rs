@@ -23,6 +23,8 @@ pub(crate) struct Room {
     /// Most prompt rows: what a running reply waits for at most.
     pub prompt_rows: usize,
     pub round: u64,
+    /// Tokens of a page.
+    pub page: usize,
 }
 
 /// Fills `turns`: one row for every lane in decode, then prompt rows for one prompt after another, each round
@@ -53,7 +55,7 @@ pub(crate) fn take_turns(
     let mut left = room.prompt_rows.min(room.rows - windows);
     for lane in from(first.prefill, lanes.len()) {
         if let Some(sequence) = is(lane, true).filter(|_| left > 0) {
-            let rows = sequence.rows_due().min(left);
+            let rows = chunk_rows(sequence.cached, sequence.rows_due().min(left), room.page);
             turns.push(Turn { lane, rows });
             left -= rows;
             next.prefill = lane + 1;
@@ -72,6 +74,13 @@ fn decode_rows(decoding: usize, prompts: bool, room: Room) -> usize {
     }
 }
 
+/// Rows of a prompt chunk from `position` on: at most `most`, and up to a page border if that reaches past one,
+/// so that the state there can be stored.
+fn chunk_rows(position: usize, most: usize, page: usize) -> usize {
+    let border = (position + most) / page * page;
+    if border > position { border - position } else { most }
+}
+
 /// All lanes, beginning with `first`.
 fn from(first: usize, lanes: usize) -> impl Iterator<Item = usize> {
     (0..lanes).map(move |step| (first + step) % lanes)
@@ -85,7 +94,7 @@ mod tests {
 
     /// Lanes with so many prompt rows left; 0 for a lane in decode.
     fn lanes(prompt_rows: &[usize]) -> Vec<Option<Sequence>> {
-        let limits = Limits { lanes: 9, context: 99, rows: 9, block: 0, has_confidence: false };
+        let limits = Limits { lanes: 9, context: 99, rows: 9, block: 0, has_confidence: false, page: 64 };
         let lane = |&left: &usize| {
             let prompt = vec![1; left.max(1)];
             let rule = SamplingRule::default();
@@ -110,7 +119,7 @@ mod tests {
         let mut next = NextTurns::default();
         let mut turns = Vec::new();
         let round = |round| {
-            next = take_turns(lanes, |_| true, next, Room { rows, prompt_rows, round }, &mut turns);
+            next = take_turns(lanes, |_| true, next, Room { rows, prompt_rows, round, page: 64 }, &mut turns);
             turns.iter().map(|turn| (turn.lane, turn.rows)).collect()
         };
         (0..rounds).map(round).collect()
@@ -121,6 +130,13 @@ mod tests {
         let lanes = lanes(&[0, 100, 0, 100]);
         let expected = [[(0, 1), (2, 1), (1, 8)], [(0, 1), (2, 1), (3, 8)], [(0, 1), (2, 1), (1, 8)]];
         assert_eq!(rounds(&lanes, 64, 8, 3), expected);
+    }
+
+    #[test]
+    fn a_chunk_that_reaches_past_a_page_border_ends_at_one() {
+        let rows = [(0, 3), (0, 4), (0, 5), (0, 9), (3, 4), (4, 3), (5, 4), (7, 1)];
+        let ends = rows.map(|(position, most)| position + chunk_rows(position, most, 4));
+        assert_eq!(ends, [3, 4, 4, 8, 4, 7, 8, 8]);
     }
 
     #[test]

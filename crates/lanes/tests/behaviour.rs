@@ -9,7 +9,7 @@ use forerunner_lanes::{
 type Scheduler = Lanes<FakeTarget, ScriptedClock>;
 
 fn limits(lanes: usize) -> Limits {
-    Limits { lanes, context: 256, rows: 64, block: 4, has_confidence: true }
+    Limits { lanes, context: 256, rows: 64, block: 4, has_confidence: true, page: 16 }
 }
 
 fn scheduler(limits: Limits, script: FakeScript, options: Options) -> Scheduler {
@@ -90,7 +90,7 @@ fn the_queue_is_bounded_beyond_the_free_lanes() {
 
 #[test]
 fn waiting_sequences_begin_in_order_even_when_a_later_one_would_fit() {
-    let script = FakeScript { pages: 10, page_tokens: 16, ..FakeScript::default() };
+    let script = FakeScript { pages: 10, ..FakeScript::default() };
     let mut lanes = scheduler(limits(3), script, Options::default());
     let small = lanes.submit(new(16, 48)).unwrap();
     let large = lanes.submit(new(16, 112)).unwrap();
@@ -106,7 +106,7 @@ fn waiting_sequences_begin_in_order_even_when_a_later_one_would_fit() {
 
 #[test]
 fn a_sequence_larger_than_the_memory_fails_and_the_next_one_runs() {
-    let script = FakeScript { pages: 4, page_tokens: 16, ..FakeScript::default() };
+    let script = FakeScript { pages: 4, ..FakeScript::default() };
     let mut lanes = scheduler(limits(2), script, Options::default());
     let large = lanes.submit(new(16, 112)).unwrap();
     let small = lanes.submit(new(16, 16)).unwrap();
@@ -252,4 +252,22 @@ fn an_engine_can_own_a_boxed_target_on_another_thread() {
         reply
     });
     assert_eq!(reply.join().unwrap(), expected(&new(4, 10)));
+}
+
+#[test]
+fn a_second_prompt_resumes_at_the_last_page_border_that_leaves_it_a_row() {
+    for (prompt_tokens, cached) in [(15, 0), (16, 0), (17, 16), (31, 16), (32, 16), (33, 32), (48, 32)] {
+        let script = FakeScript { stores_prefixes: true, ..FakeScript::default() };
+        // Chunks that end at every border, so that every border is stored.
+        let options = Options { prompt_chunk: 16, ..Options::default() };
+        let mut lanes = scheduler(limits(1), script, options);
+        for expected_cached in [0, cached, cached] {
+            let request = new(prompt_tokens, 20);
+            let id = lanes.submit(request.clone()).unwrap();
+            let deliveries = drain(&mut lanes);
+            let statistics = end(&deliveries, id).1;
+            assert_eq!(statistics.cached_tokens, expected_cached, "a prompt of {prompt_tokens}");
+            assert_eq!(text(&deliveries, id), expected(&request));
+        }
+    }
 }

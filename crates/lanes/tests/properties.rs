@@ -70,6 +70,15 @@ fn where_prompts_are_cut_does_not_matter() {
 }
 
 #[test]
+fn a_resumed_prompt_equals_a_fresh_one() {
+    check(200, World::calm, |world| {
+        let mut fresh = world.clone();
+        fresh.script.stores_prefixes = false;
+        assert_eq!(texts(&world.run().0), texts(&fresh.run().0));
+    });
+}
+
+#[test]
 fn a_cancel_at_any_step_leaves_the_others_as_they_are() {
     check(12, World::calm, |world| {
         let steps = world.run().1 + 30;
@@ -126,6 +135,8 @@ fn every_planted_fault_is_caught() {
         Fault::LeaksPages,
         Fault::RemembersChunks,
         Fault::DrafterDisturbsDraws,
+        Fault::StoresStateOfRowBefore,
+        Fault::FindsPrefixByLength,
     ];
     for fault in faults {
         assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");

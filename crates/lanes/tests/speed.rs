@@ -45,6 +45,7 @@ impl Setting {
             rows: 8 * self.lanes,
             block: 7,
             has_confidence: self.has_confidence,
+            page: 256,
         };
         let drafter =
             DrafterScript { rightness: self.rightness, confidence: Confidence::Honest, seed: self.seed };

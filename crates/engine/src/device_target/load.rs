@@ -69,6 +69,7 @@ fn limits(options: &TargetOptions, drafter: Option<&DrafterCheckpoint>) -> Limit
         rows: options.rows,
         block: drafter.map_or(0, |drafter| drafter.config().block),
         has_confidence: drafter.is_some_and(|drafter| drafter.config().has_confidence),
+        page: PAGE,
     }
 }
 

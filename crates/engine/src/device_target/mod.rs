@@ -53,7 +53,7 @@ impl<D: Device> Target for DeviceTarget<D> {
         &self.limits
     }
 
-    fn open(&mut self, index: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+    fn open(&mut self, index: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         assert!(self.lanes[index].is_none(), "lane {index} is open");
         let pages_needed = load::pages_for(open.context);
         if pages_needed > self.pool.total() || open.context > self.limits.context {
@@ -68,7 +68,7 @@ impl<D: Device> Target for DeviceTarget<D> {
         let lane = Lane::new(index, open, pages);
         lane.upload_tables(&self.device, open, &mut self.buffers.draw_tables);
         self.lanes[index] = Some(lane);
-        Ok(())
+        Ok(0)
     }
 
     fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {

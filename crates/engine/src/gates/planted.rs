@@ -59,11 +59,11 @@ impl<T: Target> Target for Planted<T> {
         self.inner.limits()
     }
 
-    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
-        self.inner.open(lane, open)?;
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
+        let held = self.inner.open(lane, open)?;
         self.stale[lane] = self.roomy[lane];
         self.roomy[lane] = open.context == self.inner.limits().context;
-        Ok(())
+        Ok(held)
     }
 
     fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {

@@ -6,6 +6,7 @@
 mod clock;
 mod contract;
 mod drafter;
+mod prefixes;
 mod random;
 mod target;
 

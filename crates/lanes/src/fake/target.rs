@@ -3,6 +3,7 @@
 use super::clock::{ScriptedClock, ScriptedCosts};
 use super::contract::{Known, check_round};
 use super::drafter::{DraftAt, DrafterScript};
+use super::prefixes::{Prefixes, Stored, name};
 use super::random::fold;
 use crate::allocate::Holding;
 use crate::target::{
@@ -15,10 +16,10 @@ use crate::target::{
 pub struct FakeScript {
     /// Its tokens are below this.
     pub vocabulary: u32,
-    /// Tokens of a page.
-    pub page_tokens: usize,
     /// Pages that it has.
     pub pages: usize,
+    /// Whether it stores the state at page borders of prompts and resumes from it.
+    pub stores_prefixes: bool,
     /// Its drafter.
     pub drafter: DrafterScript,
     /// What it charges its clock.
@@ -33,8 +34,8 @@ impl Default for FakeScript {
     fn default() -> Self {
         FakeScript {
             vocabulary: 1000,
-            page_tokens: 16,
             pages: 1 << 20,
+            stores_prefixes: false,
             drafter: DrafterScript::default(),
             costs: ScriptedCosts::default(),
             failures: Failures::default(),
@@ -74,6 +75,10 @@ pub enum Fault {
     RemembersChunks,
     /// Drafting changes the seed of draws.
     DrafterDisturbsDraws,
+    /// The state stored at a page border is the one before the chunk's last row.
+    StoresStateOfRowBefore,
+    /// A prefix is found by its length alone.
+    FindsPrefixByLength,
 }
 
 /// A target whose next token is a hash of the whole history, the rule and the position.
@@ -86,6 +91,7 @@ pub struct FakeTarget {
     pages_free: usize,
     rounds: u64,
     opens: u64,
+    prefixes: Prefixes,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +103,8 @@ struct Lane {
     key: u64,
     seed: u64,
     pages: usize,
+    /// Name of the committed tokens in the stored prefixes.
+    name: u64,
 }
 
 impl FakeTarget {
@@ -108,6 +116,7 @@ impl FakeTarget {
             clock: ScriptedClock::default(),
             rounds: 0,
             opens: 0,
+            prefixes: Prefixes::default(),
             limits,
             script,
         }
@@ -174,9 +183,16 @@ impl FakeTarget {
         let tokens = &round.tokens[window.tokens.clone()];
         let committed_rows = tokens.len() - window.drafts;
         let mut state = lane.state;
+        let mut state_before = state;
         for &token in &tokens[..committed_rows] {
+            state_before = state;
             state = fold(state, u64::from(token));
         }
+        self.store_prefix(
+            window,
+            tokens,
+            if self.fault(Fault::StoresStateOfRowBefore) { state_before } else { state },
+        );
         if self.fault(Fault::RemembersChunks) && !window.draws {
             state = fold(state, 0);
         }
@@ -189,6 +205,19 @@ impl FakeTarget {
         lane.state = state;
         lane.known.length = window.position + committed_rows + accepted;
         accepted
+    }
+
+    /// Stores the state after a prompt chunk that ends at a page border.
+    fn store_prefix(&mut self, window: &Window, tokens: &[TokenId], state: u64) {
+        let lane = self.lanes[window.lane].as_mut().expect("checked to be open");
+        if !self.script.stores_prefixes || window.position >= lane.known.prompt {
+            return;
+        }
+        lane.name = name(lane.name, tokens);
+        let length = window.position + tokens.len();
+        if length.is_multiple_of(self.limits.page) {
+            self.prefixes.store(Stored { length, name: lane.name, state });
+        }
     }
 
     /// Draws from every row that draws, moves `state` over the accepted drafts and counts them.
@@ -254,7 +283,7 @@ impl Target for FakeTarget {
         &self.limits
     }
 
-    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         assert!(lane < self.limits.lanes, "lane {lane} where {} are the most", self.limits.lanes);
         assert!(self.lanes[lane].is_none(), "lane {lane} is open already");
         let (prompt, context) = (open.prompt.len(), open.context);
@@ -269,7 +298,7 @@ impl Target for FakeTarget {
         if self.script.failures.opens.contains(&(self.opens - 1)) {
             return Err(TargetError::Failed(format!("open {} was told to fail", self.opens - 1)));
         }
-        let pages = context.div_ceil(self.script.page_tokens);
+        let pages = context.div_ceil(self.limits.page);
         if pages > self.script.pages {
             return Err(TargetError::TooLarge { pages_needed: pages, pages_total: self.script.pages });
         }
@@ -277,10 +306,12 @@ impl Target for FakeTarget {
             return Err(TargetError::Full { pages_needed: pages, pages_free: self.pages_free });
         }
         self.pages_free -= pages;
-        let known = Known { length: 0, prompt, context, drafted: open.drafted };
-        self.lanes[lane] =
-            Some(Lane { known, state: 0, key: rule_key(open.rule), seed: open.rule.seed, pages });
-        Ok(())
+        let by_length = self.fault(Fault::FindsPrefixByLength);
+        let Stored { length, name, state } = self.prefixes.find(open.prompt, self.limits.page, by_length);
+        let known = Known { length, prompt, context, drafted: open.drafted };
+        let (key, seed) = (rule_key(open.rule), open.rule.seed);
+        self.lanes[lane] = Some(Lane { known, state, key, seed, pages, name });
+        Ok(length)
     }
 
     fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {

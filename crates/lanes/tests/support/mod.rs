@@ -45,15 +45,20 @@ impl World {
         let rows =
             [1, 2, lanes as u64, 1 + random.below(12), 40 * lanes as u64][random.below(5) as usize] as usize;
         let block = [0, 1, 4, 7][random.below(4) as usize];
-        let limits = Limits { lanes, context: 160, rows, block, has_confidence: random.chance(0.5) };
-        let page_tokens = 16;
+        let limits =
+            Limits { lanes, context: 160, rows, block, has_confidence: random.chance(0.5), page: 16 };
         // Memory for everything, or for about two lanes, so that the queue has to wait, or too little for some.
         let pages = [1000, 1000, 14, 6][random.below(4) as usize];
         let drafter = drafter(random);
         let costs = costs(random);
         let vocabulary = 40 + random.below(100) as u32;
-        let script = FakeScript { vocabulary, page_tokens, pages, drafter, costs, ..FakeScript::default() };
-        let requests = (0..1 + random.below(8)).map(|_| request(random, vocabulary)).collect();
+        let script = FakeScript { vocabulary, pages, drafter, costs, ..FakeScript::default() };
+        let mut requests: Vec<_> = (0..1 + random.below(8)).map(|_| request(random, vocabulary)).collect();
+        let stores_prefixes = random.chance(0.5);
+        if stores_prefixes {
+            share_prefixes(random, &mut requests);
+        }
+        let script = FakeScript { stores_prefixes, ..script };
         World { limits, script, prompt_chunk: 1 + random.below(40) as usize, requests }
     }
 
@@ -164,7 +169,7 @@ impl World {
     fn may_fail(&self, request: &Request, reason: &str) -> bool {
         let failures = &self.script.failures;
         let poisoned = |seed: u64| failures.sequences.iter().any(|sequence| sequence.0 == seed);
-        let pages = (request.new.prompt.len() + request.new.max_tokens).div_ceil(self.script.page_tokens);
+        let pages = (request.new.prompt.len() + request.new.max_tokens).div_ceil(self.limits.page);
         match reason.split(' ').next() {
             Some("round") => !failures.rounds.is_empty(),
             Some("open") => !failures.opens.is_empty(),
@@ -224,6 +229,19 @@ fn request(random: &mut Random, vocabulary: u32) -> Request {
         draft: random.chance(0.8),
     };
     Request { new, arrives: random.below(30), leaves: None }
+}
+
+/// Some prompts go on from the beginning of the one before.
+fn share_prefixes(random: &mut Random, requests: &mut [Request]) {
+    for index in 1..requests.len() {
+        if random.chance(0.6) {
+            let before = requests[index - 1].new.prompt.clone();
+            let kept = 1 + random.below(before.len() as u64) as usize;
+            let prompt = &mut requests[index].new.prompt;
+            prompt.splice(..0, before[..kept].iter().copied());
+            prompt.truncate(90);
+        }
+    }
 }
 
 /// A world in the middle of its run.

@@ -119,7 +119,8 @@ impl Drop for World {
 }
 
 fn engine(pause: Duration, text: &TextModel) -> Engine {
-    let limits = Limits { lanes: PARALLEL, context: CONTEXT, rows: 256, block: 6, has_confidence: true };
+    let limits =
+        Limits { lanes: PARALLEL, context: CONTEXT, rows: 256, block: 6, has_confidence: true, page: 256 };
     let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
     let target = Paced { target: FakeTarget::new(limits, script), pause };
     let target: Box<dyn Target + Send> = Box::new(target);
@@ -153,7 +154,7 @@ impl Target for Paced {
         self.target.limits()
     }
 
-    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<(), TargetError> {
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         self.target.open(lane, open)
     }
 
