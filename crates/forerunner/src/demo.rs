@@ -128,6 +128,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_embedded_is_the_pair() {
+        let demo = folder("embedded");
+        unpack(&demo, &FILES).unwrap();
+        let pair = pair_in(&demo);
+        let target = forerunner_checkpoint::TargetCheckpoint::open(&pair.target).unwrap();
+        assert!(forerunner_checkpoint::DrafterCheckpoint::open(&pair.drafter, target.config()).is_ok());
+        std::fs::remove_dir_all(demo).unwrap();
+    }
+
+    #[test]
     fn this_repository_has_the_pair() {
         let pair = demo_pair().unwrap();
         assert!(pair.target.join("config.json").exists() && pair.drafter.join("config.json").exists());

@@ -57,6 +57,10 @@ pub(crate) struct ModelFlags {
     /// Most tokens of a prompt and its reply together [default: the model's, but at most 32768].
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<NonZeroUsize>,
+    /// Milliseconds for measuring at start what rounds cost here, which decides how far to draft; with 0 every round
+    /// counts as equally dear, and drafts go as deep as they can [default: 300, for serve 1000].
+    #[arg(long, value_name = "MS")]
+    pub(crate) measure_ms: Option<u64>,
 }
 
 /// How replies in the terminal are generated.

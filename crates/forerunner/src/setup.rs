@@ -107,7 +107,8 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
         parallel: sizes.lanes,
         vocabulary: config.vocabulary,
     };
-    let lanes = measured_lanes(placed, &info, sizes)?;
+    let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
+    let lanes = measured_lanes(placed, &info, measure)?;
     let tokenizer = Arc::new(text.tokenizer.clone());
     let stop_tokens = stop_tokens(config, &text.tokenizer);
     let shown_tokens = SHOWN_MARKS.iter().filter_map(|mark| text.tokenizer.token_to_id(mark)).collect();
@@ -120,13 +121,13 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
 fn measured_lanes(
     mut target: Box<dyn Target + Send>,
     info: &EngineInfo,
-    sizes: &Sizes,
+    measure: Duration,
 ) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
     // The engine's handle counts who waits; a second limit here could only contradict it.
     let mut options = Options { max_waiting: 1 << 20, ..Options::default() };
-    if info.drafter.is_some() {
+    if info.drafter.is_some() && !measure.is_zero() {
         let clock = SystemClock::default();
-        options.costs = CostTable::measure(&mut target, &clock, info.vocabulary, sizes.measure)?;
+        options.costs = CostTable::measure(&mut target, &clock, info.vocabulary, measure)?;
     }
     Ok(Lanes::new(target, options))
 }

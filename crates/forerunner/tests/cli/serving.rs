@@ -21,26 +21,30 @@ fn body(prompt: &Value, more: Value) -> Value {
     body
 }
 
-fn token_ids(address: SocketAddr, body: &Value) -> Value {
-    let answer = post(address, CHAT, body).json();
-    assert!(answer["choices"][0]["token_ids"].is_array(), "{answer}");
-    answer["choices"][0]["token_ids"].clone()
+/// A reply's token ids and how many drafts were verified for it.
+#[derive(Debug)]
+struct Asked {
+    token_ids: Value,
+    drafts: u64,
 }
 
-/// Asks all of `bodies`, [`CLIENTS`] at a time, and returns their token ids in order.
-fn ask_together(address: SocketAddr, bodies: &[Value]) -> Vec<Value> {
+fn ask(address: SocketAddr, body: &Value) -> Asked {
+    let answer = post(address, CHAT, body).json();
+    let token_ids = answer["choices"][0]["token_ids"].clone();
+    assert!(token_ids.is_array(), "{answer}");
+    Asked { token_ids, drafts: answer["forerunner"]["draft_n"].as_u64().expect("a count") }
+}
+
+/// Asks all of `bodies`, [`CLIENTS`] at a time, and returns their replies in order.
+fn ask_together(address: SocketAddr, bodies: &[Value]) -> Vec<Asked> {
     let next = AtomicUsize::new(0);
-    let ask = || {
-        let mut replies = Vec::new();
-        while let Some((index, body)) = Some(next.fetch_add(1, Ordering::SeqCst))
-            .and_then(|index| bodies.get(index).map(|body| (index, body)))
-        {
-            replies.push((index, token_ids(address, body)));
-        }
-        replies
+    let client = || {
+        let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::SeqCst)));
+        let own = indices.take_while(|index| *index < bodies.len());
+        own.map(|index| (index, ask(address, &bodies[index]))).collect::<Vec<_>>()
     };
     let mut replies: Vec<_> = std::thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         clients.into_iter().flat_map(|client| client.join().expect("a client")).collect()
     });
     replies.sort_by_key(|(index, _)| *index);
@@ -64,7 +68,7 @@ fn a_tool_call_streams_with_its_marks() {
 
 #[test]
 fn drafted_replies_equal_undrafted_ones_alone_and_together() {
-    let server = Serving::start(&["--parallel", "8"]);
+    let server = Serving::start(&["--parallel", "8", "--measure-ms", "0"]);
     let prompts = demo_prompts();
     for temperature in [0.0, 0.8] {
         let bodies = |draft: bool| -> Vec<_> {
@@ -73,11 +77,14 @@ fn drafted_replies_equal_undrafted_ones_alone_and_together() {
         };
         let drafted = ask_together(server.address, &bodies(true));
         let plain = ask_together(server.address, &bodies(false));
+        assert!(drafted.iter().all(|reply| reply.drafts > 0) && plain.iter().all(|reply| reply.drafts == 0));
         for (index, prompt) in prompts.iter().enumerate() {
-            assert_eq!(drafted[index], plain[index], "{} at temperature {temperature}", prompt["id"]);
+            let (drafted, plain) = (&drafted[index].token_ids, &plain[index].token_ids);
+            assert_eq!(drafted, plain, "{} at temperature {temperature}", prompt["id"]);
         }
         for (index, body) in bodies(true).iter().enumerate().step_by(6) {
-            assert_eq!(token_ids(server.address, body), plain[index], "{} alone", prompts[index]["id"]);
+            let alone = ask(server.address, body).token_ids;
+            assert_eq!(alone, plain[index].token_ids, "{} alone", prompts[index]["id"]);
         }
     }
 }
