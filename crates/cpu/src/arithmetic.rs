@@ -6,13 +6,48 @@ use forerunner_tensor::bf16;
 
 use crate::weights::{Matrix, View};
 
+/// A loop that each mode compiles for its own instruction set.
+///
+/// Not a closure: only a method can be told to be inlined always, and code that is not inlined into the mode's
+/// function is compiled for the oldest processor.
+pub(crate) trait Kernel {
+    /// What it returns.
+    type Output;
+
+    /// The loop. Implementations are `#[inline(always)]`, and so is all that they call in their loops.
+    fn run<A: Arithmetic>(self) -> Self::Output;
+}
+
+/// Writes functions whose bodies are [`Kernel`]s.
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $visible:vis fn $name:ident<$mode:ident>(
+        $($argument:ident: $type:ty),* $(,)?
+    ) -> $output:ty $body:block)*) => {$(
+        $(#[$doc])*
+        $visible fn $name<$mode: $crate::arithmetic::Arithmetic>($($argument: $type),*) -> $output {
+            struct Arguments<T>(T);
+            impl $crate::arithmetic::Kernel for Arguments<($($type,)*)> {
+                type Output = $output;
+
+                #[inline(always)]
+                fn run<$mode: $crate::arithmetic::Arithmetic>(self) -> $output {
+                    let Arguments(($($argument,)*)) = self;
+                    $body
+                }
+            }
+            $mode::vectorize(Arguments(($($argument,)*)))
+        }
+    )*};
+}
+pub(crate) use kernels;
+
 /// One arithmetic. Operations are written once over it; a mode is one file with one implementation.
 ///
 /// The order of every sum depends on the number of columns alone: not on rows, tiles or threads. A row of weights
 /// gives the same bits whatever its format, once it stands for the same bf16 values.
 pub(crate) trait Arithmetic: 'static {
-    /// Compiles `work`, and all that is inlined into it, for the mode's instruction set.
-    fn vectorize<R>(work: impl FnOnce() -> R) -> R;
+    /// Runs a kernel, compiled for the mode's instruction set.
+    fn vectorize<K: Kernel>(kernel: K) -> K::Output;
 
     /// `a * b + c`, fused where the mode fuses.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;

@@ -5,10 +5,10 @@ use forerunner_tensor::{
 };
 
 use crate::CpuDevice;
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Grid, over_rows};
 use crate::linear::with_sums;
-use crate::math::{LANES, exp, highest, round, sum, widen};
+use crate::math::{exp, highest, round, sum, widen};
 use crate::norm::{norm_scale, normed, rows_a_chunk};
 use crate::pool::Pool;
 use crate::weights::View;
@@ -33,12 +33,9 @@ pub(crate) fn rope_append<A: Arithmetic>(
             return;
         }
         let angles = &rope.cos_sin[rows.position[row] as usize * head..][..head];
-        A::vectorize(|| {
-            for (index, values) in stacked[..rotated].chunks_exact_mut(head).enumerate() {
-                let weight = if index < shape.query_heads { &norms.query } else { &norms.key };
-                norm_and_rotate::<A>(values, &weight[..head], norms.epsilon, angles);
-            }
-        });
+        let (queries, rest) = stacked.split_at_mut(queries);
+        norm_and_rotate::<A>(queries, &norms.query, norms.epsilon, angles);
+        norm_and_rotate::<A>(&mut rest[..shape.key_value_heads * head], &norms.key, norms.epsilon, angles);
     });
     for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
         let position = rows.position[row] as usize;
@@ -52,19 +49,23 @@ pub(crate) fn rope_append<A: Arithmetic>(
     }
 }
 
-/// `(a, b)` becomes `(a cos - b sin, b cos + a sin)` for each pair `(i, i + width / 2)` of the normed head.
-#[inline(always)]
-fn norm_and_rotate<A: Arithmetic>(head: &mut [bf16], weight: &[bf16], epsilon: f32, angles: &[f32]) {
-    let scale = norm_scale::<A>(head, epsilon);
-    let half = head.len() / 2;
-    let (low, high) = head.split_at_mut(half);
-    let (low_weight, high_weight) = weight.split_at(half);
-    let (cosines, sines) = angles.split_at(half);
-    for index in 0..half {
-        let a = widen(normed(low[index], scale, low_weight[index]));
-        let b = widen(normed(high[index], scale, high_weight[index]));
-        low[index] = round(a * cosines[index] - b * sines[index]);
-        high[index] = round(b * cosines[index] + a * sines[index]);
+kernels! {
+    /// Norms each head; then `(a, b)` becomes `(a cos - b sin, b cos + a sin)` for each pair
+    /// `(i, i + width / 2)` of it.
+    fn norm_and_rotate<A>(heads: &mut [bf16], weight: &[bf16], epsilon: f32, angles: &[f32]) -> () {
+        let half = angles.len() / 2;
+        let (cosines, sines) = angles.split_at(half);
+        for head in heads.chunks_exact_mut(angles.len()) {
+            let scale = norm_scale::<A>(head, epsilon);
+            let (low, high) = head.split_at_mut(half);
+            let (low_weight, high_weight) = weight[..2 * half].split_at(half);
+            for index in 0..half {
+                let a = widen(normed(low[index], scale, low_weight[index]));
+                let b = widen(normed(high[index], scale, high_weight[index]));
+                low[index] = round(a * cosines[index] - b * sines[index]);
+                high[index] = round(b * cosines[index] + a * sines[index]);
+            }
+        }
     }
 }
 
@@ -137,10 +138,10 @@ impl Span<'_> {
             let into = if page == 0 { &mut total } else { &mut part };
             self.attend_page::<A>(queries, page, scores, into);
             if page > 0 {
-                A::vectorize(|| total.merge(&part));
+                merge::<A>(&mut total, &part);
             }
         }
-        A::vectorize(|| total.write(out));
+        write::<A>(&total, out);
     }
 
     /// The partition of one page.
@@ -159,42 +160,89 @@ impl Span<'_> {
         let group = into.weights.len();
         let scores = &mut scores[..group * count];
         A::products(View::Dense(keys), width, 0..count, queries, group, scores, count);
-        A::vectorize(|| {
-            let scale = 1.0 / (width as f32).sqrt();
-            into.values.fill(0.0);
-            for (index, scores) in scores.chunks_exact_mut(count).enumerate() {
-                into.highest[index] = highest(scores) * scale;
-                for score in scores.iter_mut() {
-                    *score = exp(*score * scale - into.highest[index]);
-                }
-                into.weights[index] = sum(scores);
-                weigh::<A>(scores, values, &mut into.values[index * width..(index + 1) * width]);
-            }
-        });
+        soften::<A>(scores, 1.0 / (width as f32).sqrt(), into);
+        for (scores, totals) in scores.chunks_exact(count).zip(into.values.chunks_exact_mut(width)) {
+            weigh::<A>(scores, values, totals);
+        }
     }
 }
 
-/// Adds `weight * value` of each key, key after key.
-#[inline(always)]
-fn weigh<A: Arithmetic>(weights: &[f32], values: &[bf16], totals: &mut [f32]) {
-    let width = totals.len();
-    let (blocks, rest) = totals.as_chunks_mut::<LANES>();
-    let done = blocks.len() * LANES;
-    for (index, totals) in blocks.iter_mut().enumerate() {
-        let mut sums = *totals;
+kernels! {
+    /// Turns the scores of each head into weights, and notes the highest score and the sum of weights.
+    fn soften<A>(scores: &mut [f32], scale: f32, into: &mut Softmax<'_>) -> () {
+        let count = scores.len() / into.weights.len();
+        for (index, scores) in scores.chunks_exact_mut(count).enumerate() {
+            let highest = highest(scores) * scale;
+            for score in scores.iter_mut() {
+                *score = exp(*score * scale - highest);
+            }
+            into.highest[index] = highest;
+            into.weights[index] = sum(scores);
+        }
+    }
+
+    /// The sum of `weight * value` over keys, key after key.
+    fn weigh<A>(weights: &[f32], values: &[bf16], totals: &mut [f32]) -> () {
+        totals.fill(0.0);
+        let width = totals.len();
+        let (blocks, rest) = totals.as_chunks_mut::<HEAD_BLOCK>();
+        let done = blocks.len() * HEAD_BLOCK;
+        for (index, totals) in blocks.iter_mut().enumerate() {
+            add_weighted::<A, HEAD_BLOCK>(weights, &values[index * HEAD_BLOCK..], width, totals);
+        }
         for (weight, values) in weights.iter().zip(values.chunks_exact(width)) {
-            let values = &values[index * LANES..(index + 1) * LANES];
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum = A::multiply_add(*weight, widen(*value), *sum);
+            for (total, value) in rest.iter_mut().zip(&values[done..]) {
+                *total = A::multiply_add(*weight, widen(*value), *total);
             }
         }
-        *totals = sums;
     }
-    for (weight, values) in weights.iter().zip(values.chunks_exact(width)) {
-        for (total, value) in rest.iter_mut().zip(&values[done..]) {
-            *total = A::multiply_add(*weight, widen(*value), *total);
+
+    /// Adds the keys of the next page.
+    fn merge<A>(total: &mut Softmax<'_>, page: &Softmax<'_>) -> () {
+        let width = total.values.len() / total.weights.len();
+        let pairs = total.values.chunks_exact_mut(width).zip(page.values.chunks_exact(width));
+        for (index, (values, others)) in pairs.enumerate() {
+            let highest = total.highest[index].max(page.highest[index]);
+            let (mine, theirs) = (exp(total.highest[index] - highest), exp(page.highest[index] - highest));
+            total.highest[index] = highest;
+            total.weights[index] = total.weights[index] * mine + page.weights[index] * theirs;
+            for (value, other) in values.iter_mut().zip(others) {
+                *value = *value * mine + other * theirs;
+            }
         }
     }
+
+    /// The means of the values, rounded.
+    fn write<A>(total: &Softmax<'_>, out: &mut [bf16]) -> () {
+        let width = total.values.len() / total.weights.len();
+        let heads = total.values.chunks_exact(width).zip(out.chunks_exact_mut(width));
+        for ((values, out), weight) in heads.zip(total.weights.iter()) {
+            for (value, out) in values.iter().zip(out) {
+                *out = round(value / weight);
+            }
+        }
+    }
+}
+
+/// Columns of a head that are summed in registers.
+const HEAD_BLOCK: usize = 64;
+
+/// Adds `weight * value` of each key to `N` columns, which stay in registers.
+#[inline(always)]
+fn add_weighted<A: Arithmetic, const N: usize>(
+    weights: &[f32],
+    values: &[bf16],
+    width: usize,
+    totals: &mut [f32; N],
+) {
+    let mut sums = *totals;
+    for (weight, values) in weights.iter().zip(values.chunks(width)) {
+        let values: &[bf16; N] = values.first_chunk().expect("a key's columns");
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum = A::multiply_add(*weight, widen(*value), *sum);
+        }
+    }
+    *totals = sums;
 }
 
 /// Values summed with weights `exp(score - highest)`, and the sums of those weights, for a group of query heads.
@@ -210,32 +258,5 @@ impl<'a> Softmax<'a> {
         let (highest, rest) = room.split_at_mut(group);
         let (weights, values) = rest.split_at_mut(group);
         Softmax { highest, weights, values }
-    }
-
-    /// Adds the keys of the next page.
-    #[inline(always)]
-    fn merge(&mut self, page: &Softmax<'_>) {
-        let width = self.values.len() / self.weights.len();
-        let pairs = self.values.chunks_exact_mut(width).zip(page.values.chunks_exact(width));
-        for (index, (values, others)) in pairs.enumerate() {
-            let highest = self.highest[index].max(page.highest[index]);
-            let (mine, theirs) = (exp(self.highest[index] - highest), exp(page.highest[index] - highest));
-            self.highest[index] = highest;
-            self.weights[index] = self.weights[index] * mine + page.weights[index] * theirs;
-            for (value, other) in values.iter_mut().zip(others) {
-                *value = *value * mine + other * theirs;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn write(&self, out: &mut [bf16]) {
-        let width = self.values.len() / self.weights.len();
-        let heads = self.values.chunks_exact(width).zip(out.chunks_exact_mut(width));
-        for ((values, out), weight) in heads.zip(self.weights.iter()) {
-            for (value, out) in values.iter().zip(out) {
-                *out = round(value / weight);
-            }
-        }
     }
 }

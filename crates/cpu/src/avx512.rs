@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, Kernel};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View, row_words};
 
@@ -30,9 +30,9 @@ thread_local! {
 
 impl Arithmetic for Avx512 {
     #[inline(always)]
-    fn vectorize<R>(work: impl FnOnce() -> R) -> R {
+    fn vectorize<K: Kernel>(kernel: K) -> K::Output {
         // SAFETY: the mode is only chosen where the processor has these features.
-        unsafe { with_features(work) }
+        unsafe { with_features(kernel) }
     }
 
     #[inline(always)]
@@ -83,8 +83,8 @@ impl Arithmetic for Avx512 {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16,fma")]
-fn with_features<R>(work: impl FnOnce() -> R) -> R {
-    work()
+fn with_features<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run::<Avx512>()
 }
 
 /// Where weights come from.

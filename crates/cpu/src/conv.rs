@@ -3,7 +3,7 @@
 use forerunner_tensor::{CONV_RING, ConvRing, NO_LANE, Rows, bf16};
 
 use crate::CpuDevice;
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Block, Grid, over_columns_of_two};
 use crate::math::{round, widen};
 use crate::norm::SMALL;
@@ -31,9 +31,7 @@ pub(crate) fn short_conv<A: Arithmetic>(
             let gates = Gates { before: part(0), after: part(1), x: part(2) };
             let weight = &weight[range.start * 3..range.end * 3];
             let position = rows.position[row] as usize;
-            A::vectorize(|| {
-                gates.convolve(weight, rows.lane[row] as usize, position, &mut ring, out.row(row));
-            });
+            convolve::<A>(&gates, weight, rows.lane[row] as usize, position, &mut ring, out.row(row));
         }
     });
 }
@@ -45,19 +43,17 @@ struct Gates<'a> {
     x: &'a [bf16],
 }
 
-impl Gates<'_> {
-    #[inline(always)]
-    fn convolve(
-        &self,
+kernels! {
+    fn convolve<A>(
+        gates: &Gates<'_>,
         weight: &[bf16],
         lane: usize,
         position: usize,
         ring: &mut Block<'_, bf16>,
         out: &mut [bf16],
-    ) {
+    ) -> () {
         let slot = |position: usize| lane * CONV_RING + position % CONV_RING;
-        let gated = ring.row(slot(position));
-        for ((gated, b), x) in gated.iter_mut().zip(self.before).zip(self.x) {
+        for ((gated, b), x) in ring.row(slot(position)).iter_mut().zip(gates.before).zip(gates.x) {
             *gated = round(widen(*b) * widen(*x));
         }
         let weight = weight.as_chunks::<3>().0;
@@ -72,7 +68,7 @@ impl Gates<'_> {
                     *sum += widen(weight[k]) * widen(*gated);
                 }
             }
-            for ((out, sum), c) in out.iter_mut().zip(sums).zip(&self.after[range]) {
+            for ((out, sum), c) in out.iter_mut().zip(sums).zip(&gates.after[range]) {
                 *out = round(widen(*c) * widen(round(*sum)));
             }
         }

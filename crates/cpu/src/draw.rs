@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use forerunner_tensor::{DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, NO_LANE, PROMPT_SEEN, Rows};
 
 use crate::CpuDevice;
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::filter::{Candidate, filter};
 use crate::grid::{Grid, over_rows};
 use crate::linear::with_sums;
@@ -45,15 +45,15 @@ pub(crate) fn draw_row<A: Arithmetic>(
     }
     let changes = Changes::new(rule, tables, drafts);
     if rule.temperature == 0.0 && changes.none() {
-        return A::vectorize(|| best(logits));
+        return best::<A>(logits);
     }
     with_sums(logits.len(), |values| {
-        A::vectorize(|| changes.apply(logits, rule, values));
-        let highest = A::vectorize(|| highest(values));
+        apply::<A>(&changes, logits, rule, values);
+        let highest = highest_value::<A>(values);
         if highest == f32::NEG_INFINITY {
             changes.first_allowed(logits.len())
         } else if rule.temperature == 0.0 {
-            A::vectorize(|| best(values))
+            best::<A>(values)
         } else {
             sample::<A>(values, highest, rule)
         }
@@ -67,75 +67,105 @@ thread_local! {
 /// The highest of the kept values with their noise. Values of negative infinity are out.
 fn sample<A: Arithmetic>(values: &[f32], highest: f32, rule: &DrawRow) -> i32 {
     if rule.top_k == 0 && rule.top_p >= 1.0 {
-        return A::vectorize(|| best_with_noise(values, highest, rule));
+        return best_with_noise::<A>(values, highest, rule);
     }
     CANDIDATES.with_borrow_mut(|candidates| {
         filter::<A>(values, highest, rule, candidates);
-        A::vectorize(|| best_candidate(candidates, highest, rule))
+        best_candidate::<A>(candidates, highest, rule)
     })
 }
 
-/// The token of the highest value, the lowest id among equals.
-#[inline(always)]
-fn best(values: &[f32]) -> i32 {
-    let mut lanes = Lanes::new();
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    for (index, block) in blocks.iter().enumerate() {
-        lanes.offer(block, (index * LANES) as u32);
+kernels! {
+    fn highest_value<A>(values: &[f32]) -> f32 {
+        highest(values)
     }
-    if !rest.is_empty() {
-        lanes.offer(&padded(rest), (blocks.len() * LANES) as u32);
-    }
-    lanes.best().0
-}
 
-/// The token of the highest value plus noise among those with at least `min_p` of the best one's probability.
-///
-/// Noise is made only where it could win: it is bounded, and all but a few values are far below the best.
-#[inline(always)]
-fn best_with_noise(values: &[f32], highest: f32, rule: &DrawRow) -> i32 {
-    let mut lanes = Lanes::new();
-    let mut hopeless = highest + noise::LOWEST - noise::HIGHEST;
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    let mut offer = |block: &[f32; LANES], first: u32| {
-        if block.iter().fold(false, |any, &value| any | (value >= hopeless)) {
-            let noise = noise::gumbel(rule, first);
-            let noisy: [f32; LANES] = std::array::from_fn(|lane| {
-                let kept = keeps(block[lane], highest, rule.min_p);
-                if kept { block[lane] + noise[lane] } else { f32::NEG_INFINITY }
-            });
-            lanes.offer(&noisy, first);
-            let best = noisy.iter().fold(f32::NEG_INFINITY, |best, &value| best.max(value));
-            hopeless = hopeless.max(best - noise::HIGHEST);
+    /// The token of the highest value, the lowest id among equals.
+    fn best<A>(values: &[f32]) -> i32 {
+        let mut lanes = Lanes::new();
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        for (index, block) in blocks.iter().enumerate() {
+            lanes.offer(block, (index * LANES) as u32);
         }
-    };
-    for (index, block) in blocks.iter().enumerate() {
-        offer(block, (index * LANES) as u32);
+        lanes.offer(&padded(rest), (blocks.len() * LANES) as u32);
+        lanes.best()
     }
-    if !rest.is_empty() {
-        offer(&padded(rest), (blocks.len() * LANES) as u32);
+
+    /// The token of the highest value plus noise among those with at least `min_p` of the best one's
+    /// probability.
+    ///
+    /// Noise is made only where it could win: it is bounded, and all but a few values are far below the best.
+    fn best_with_noise<A>(values: &[f32], highest: f32, rule: &DrawRow) -> i32 {
+        let mut lanes = Lanes::new();
+        let mut hopeless = highest + noise::LOWEST - noise::HIGHEST;
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        let last = padded(rest);
+        for (index, block) in blocks.iter().chain(std::iter::once(&last)).enumerate() {
+            if block.iter().fold(false, |any, &value| any | (value >= hopeless)) {
+                let first = (index * LANES) as u32;
+                let mut noisy = noise::gumbel(rule, first);
+                for (noisy, value) in noisy.iter_mut().zip(block) {
+                    let kept = keeps(*value, highest, rule.min_p);
+                    *noisy = if kept { *value + *noisy } else { f32::NEG_INFINITY };
+                }
+                lanes.offer(&noisy, first);
+                let best = noisy.iter().fold(hopeless, |best, &value| if value > best { value } else { best });
+                hopeless = hopeless.max(best - noise::HIGHEST);
+            }
+        }
+        lanes.best()
     }
-    lanes.best().0
+
+    /// As [`best_with_noise`], over a list.
+    fn best_candidate<A>(candidates: &[Candidate], highest: f32, rule: &DrawRow) -> i32 {
+        let mut best = (0, f32::NEG_INFINITY);
+        for candidate in candidates {
+            let (value, token) = (candidate.value, candidate.token as i32);
+            let hopeless = value + noise::HIGHEST < best.1;
+            if hopeless || !keeps(value, highest, rule.min_p) {
+                continue;
+            }
+            let noisy = value + noise::gumbel(rule, candidate.token)[0];
+            if noisy > best.1 || noisy == best.1 && token < best.0 {
+                best = (token, noisy);
+            }
+        }
+        best.0
+    }
+
+    /// Writes the values that filters see; those that the mask forbids become negative infinity.
+    fn apply<A>(changes: &Changes<'_>, logits: &[f32], rule: &DrawRow, values: &mut [f32]) -> () {
+        values.copy_from_slice(logits);
+        if let Some(bias) = changes.logit_bias {
+            for (value, bias) in values.iter_mut().zip(bias) {
+                *value += bias;
+            }
+        }
+        if let Some(counts) = changes.counts {
+            for (value, count) in values.iter_mut().zip(counts) {
+                *value = penalized(*value, rule, *count);
+            }
+            changes.penalize_drafts(logits, rule, counts, values);
+        }
+        if rule.temperature != 0.0 {
+            for value in values.iter_mut() {
+                *value /= rule.temperature;
+            }
+        }
+        if let Some(mask) = changes.mask {
+            for (values, word) in values.chunks_mut(32).zip(mask) {
+                for (bit, value) in values.iter_mut().enumerate() {
+                    *value = if word >> bit & 1 == 1 { *value } else { f32::NEG_INFINITY };
+                }
+            }
+        }
+    }
 }
 
 /// Whether a value passes min-p.
 #[inline(always)]
 fn keeps(value: f32, highest: f32, min_p: f32) -> bool {
     min_p <= 0.0 || exp(value - highest) >= min_p
-}
-
-/// As [`best_with_noise`], over a list.
-#[inline(always)]
-fn best_candidate(candidates: &[Candidate], highest: f32, rule: &DrawRow) -> i32 {
-    let mut best = (0, f32::NEG_INFINITY);
-    for candidate in candidates.iter().filter(|candidate| keeps(candidate.value, highest, rule.min_p)) {
-        let token = candidate.token as i32;
-        let noisy = candidate.value + noise::gumbel(rule, candidate.token)[0];
-        if noisy > best.1 || noisy == best.1 && token < best.0 {
-            best = (token, noisy);
-        }
-    }
-    best.0
 }
 
 #[inline(always)]
@@ -168,7 +198,7 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn best(&self) -> (i32, f32) {
+    fn best(&self) -> i32 {
         let mut best = (self.tokens[0] as i32, self.values[0]);
         for lane in 1..LANES {
             let (token, value) = (self.tokens[lane] as i32, self.values[lane]);
@@ -176,7 +206,7 @@ impl Lanes {
                 best = (token, value);
             }
         }
-        best
+        best.0
     }
 }
 
@@ -204,37 +234,8 @@ impl<'a> Changes<'a> {
         self.mask.is_none() && self.logit_bias.is_none() && self.counts.is_none()
     }
 
-    /// Writes the values that filters see; those that the mask forbids become negative infinity.
-    #[inline(always)]
-    fn apply(&self, logits: &[f32], rule: &DrawRow, values: &mut [f32]) {
-        values.copy_from_slice(logits);
-        if let Some(bias) = self.logit_bias {
-            for (value, bias) in values.iter_mut().zip(bias) {
-                *value += bias;
-            }
-        }
-        if let Some(counts) = self.counts {
-            self.penalize(logits, rule, counts, values);
-        }
-        if rule.temperature != 0.0 {
-            for value in values.iter_mut() {
-                *value /= rule.temperature;
-            }
-        }
-        if let Some(mask) = self.mask {
-            for (values, word) in values.chunks_mut(32).zip(mask) {
-                for (bit, value) in values.iter_mut().enumerate() {
-                    *value = if word >> bit & 1 == 1 { *value } else { f32::NEG_INFINITY };
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn penalize(&self, logits: &[f32], rule: &DrawRow, counts: &[u32], values: &mut [f32]) {
-        for (value, count) in values.iter_mut().zip(counts) {
-            *value = penalized(*value, rule, *count);
-        }
+    /// Values of tokens among the drafts, which count once more an occurrence.
+    fn penalize_drafts(&self, logits: &[f32], rule: &DrawRow, counts: &[u32], values: &mut [f32]) {
         for (index, &token) in self.drafts.iter().enumerate() {
             let Ok(token) = usize::try_from(token) else { continue };
             let again = self.drafts[..index].contains(&(token as i32));

@@ -3,7 +3,7 @@
 use forerunner_tensor::{DeviceError, ExpertWeights, NO_LANE, RouteRule, Rows, bf16};
 
 use crate::CpuDevice;
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::feed_forward::activate;
 use crate::grid::{Grid, over_columns, over_groups};
 use crate::linear::{linear, tile_width, with_sums};
@@ -121,14 +121,9 @@ pub(crate) fn expert_feed_forward<A: Arithmetic>(
         with_sums(touched + most * columns.len(), |sums| {
             let (totals, sums) = sums.split_at_mut(touched);
             down.totals::<A>(columns.clone(), totals, sums);
-            A::vectorize(|| {
-                for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
-                    let totals = &totals[row * columns.len()..(row + 1) * columns.len()];
-                    for (residual, total) in block.row(row).iter_mut().zip(totals) {
-                        add(residual, *total);
-                    }
-                }
-            });
+            for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
+                add_totals::<A>(block.row(row), &totals[row * columns.len()..(row + 1) * columns.len()]);
+            }
         });
     });
 }
@@ -160,14 +155,30 @@ impl Down<'_> {
             let down = &self.experts.down[picks[0].expert];
             let active = &self.active[pair[0] * down.columns()..pair[1] * down.columns()];
             A::matrix_products(down, outputs.clone(), active, picks.len(), sums);
-            A::vectorize(|| {
-                for (pick, sums) in picks.iter().zip(sums.chunks_exact(width)) {
-                    let totals = &mut totals[pick.row * width..(pick.row + 1) * width];
-                    for (total, sum) in totals.iter_mut().zip(sums) {
-                        *total += pick.weight * widen(round(*sum));
-                    }
-                }
-            });
+            for (pick, sums) in picks.iter().zip(sums.chunks_exact(width)) {
+                weigh::<A>(pick.weight, sums, &mut totals[pick.row * width..(pick.row + 1) * width]);
+            }
+        }
+    }
+}
+
+kernels! {
+    fn add_totals<A>(residual: &mut [bf16], totals: &[f32]) -> () {
+        for (residual, total) in residual.iter_mut().zip(totals) {
+            add(residual, *total);
+        }
+    }
+
+    /// Adds an expert's rounded outputs with its weight.
+    fn weigh<A>(weight: f32, outputs: &[f32], totals: &mut [f32]) -> () {
+        for (total, output) in totals.iter_mut().zip(outputs) {
+            *total += weight * widen(round(*output));
+        }
+    }
+
+    fn to_scores<A>(logits: &mut [f32]) -> () {
+        for logit in logits {
+            *logit = sigmoid(*logit);
         }
     }
 }
@@ -203,7 +214,7 @@ pub(crate) fn route<A: Arithmetic>(
             picked.fill(-1);
             continue;
         }
-        A::vectorize(|| logits.iter_mut().for_each(|logit| *logit = sigmoid(*logit)));
+        to_scores::<A>(logits);
         pick(logits, bias, rule, picked, &mut out.weights[span]);
         for &expert in picked.iter() {
             seen[expert as usize] = 1.0;

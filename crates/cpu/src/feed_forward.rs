@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Block, Grid, over_columns};
 use crate::linear::{linear, tile_width, with_sums};
 use crate::math::{add, round, silu, widen};
@@ -44,12 +44,18 @@ pub(crate) fn activate<A: Arithmetic>(
         let (gate, up) = sums.split_at_mut(count * width);
         A::matrix_products(gate_up, columns.clone(), x, count, gate);
         A::matrix_products(gate_up, half + columns.start..half + columns.end, x, count, up);
-        A::vectorize(|| {
-            for (row, (gate, up)) in gate.chunks_exact(width).zip(up.chunks_exact(width)).enumerate() {
-                for ((out, gate), up) in out.row(row).iter_mut().zip(gate).zip(up) {
-                    *out = round(silu(widen(round(*gate))) * widen(round(*up)));
-                }
-            }
-        });
+        for row in 0..count {
+            let span = row * width..(row + 1) * width;
+            gated::<A>(&gate[span.clone()], &up[span], out.row(row));
+        }
     });
+}
+
+kernels! {
+    /// `bf16(silu(g) * u)` of the rounded sums.
+    fn gated<A>(gate: &[f32], up: &[f32], out: &mut [bf16]) -> () {
+        for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+            *out = round(silu(widen(round(*gate))) * widen(round(*up)));
+        }
+    }
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use forerunner_tensor::DrawRow;
 
-use crate::arithmetic::Arithmetic;
-use crate::math::exp;
+use crate::arithmetic::{Arithmetic, kernels};
+use crate::math::{LANES, exp, sum_lanes};
 
 /// A token and its value after penalties and temperature.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,10 +19,19 @@ impl Candidate {
     fn order(&self, other: &Candidate) -> Ordering {
         other.value.total_cmp(&self.value).then(self.token.cmp(&other.token))
     }
+
+    /// Its probability, over that of the best.
+    fn weight(&self, highest: f32) -> f32 {
+        exp(self.value - highest)
+    }
 }
 
 /// Candidates sorted at first for top-p; a head that is too short is grown by the same factor.
 const HEAD: usize = 64;
+
+/// How far below the best value candidates are looked for at first, and then. Most of the vocabulary is farther
+/// away and is never listed.
+const REACHES: [f32; 3] = [8.0, 16.0, f32::INFINITY];
 
 /// Leaves in `candidates` what top-k and then top-p keep; values of negative infinity are out.
 pub(crate) fn filter<A: Arithmetic>(
@@ -31,29 +40,64 @@ pub(crate) fn filter<A: Arithmetic>(
     rule: &DrawRow,
     candidates: &mut Vec<Candidate>,
 ) {
-    candidates.clear();
-    candidates.reserve(values.len());
-    for (token, &value) in values.iter().enumerate() {
-        if value > f32::NEG_INFINITY {
-            candidates.push(Candidate { value, token: token as u32 });
+    let top_k = if rule.top_k == 0 { values.len() } else { rule.top_k as usize };
+    let total = if rule.top_k == 0 { total_weight::<A>(values, highest) } else { 0.0 };
+    for reach in REACHES {
+        collect(values, highest - reach, candidates);
+        let all = reach == f32::INFINITY;
+        if rule.top_k > 0 && (candidates.len() >= top_k || all) {
+            keep_top_k(candidates, top_k);
+            if rule.top_p < 1.0 {
+                let total = candidates.iter().map(|candidate| candidate.weight(highest)).sum();
+                keep_top_p(candidates, highest, rule.top_p, total);
+            }
+            return;
         }
-    }
-    let top_k = rule.top_k as usize;
-    if top_k > 0 && top_k < candidates.len() {
-        candidates.select_nth_unstable_by(top_k - 1, Candidate::order);
-        candidates.truncate(top_k);
-    }
-    if rule.top_p < 1.0 {
-        keep_top_p::<A>(candidates, highest, rule.top_p);
+        if rule.top_k == 0 && keep_top_p(candidates, highest, rule.top_p, total) {
+            return;
+        }
     }
 }
 
-/// The shortest prefix, in order, that holds `top_p` of the softmax over the candidates; at least one.
-fn keep_top_p<A: Arithmetic>(candidates: &mut Vec<Candidate>, highest: f32, top_p: f32) {
-    // In order of the tokens, so that the sum does not depend on how the selection went.
-    candidates.sort_unstable_by_key(|candidate| candidate.token);
-    let weight = |candidate: &Candidate| exp(candidate.value - highest);
-    let total: f32 = A::vectorize(|| candidates.iter().map(weight).sum());
+kernels! {
+    /// The sum of `e^(value - highest)`.
+    fn total_weight<A>(values: &[f32], highest: f32) -> f32 {
+        let mut lanes = [0.0; LANES];
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        for block in blocks {
+            for (lane, value) in lanes.iter_mut().zip(block) {
+                *lane += exp(value - highest);
+            }
+        }
+        for (lane, value) in lanes.iter_mut().zip(rest) {
+            *lane += exp(value - highest);
+        }
+        sum_lanes(&lanes)
+    }
+}
+
+/// Lists the values from `lowest` on, by token.
+fn collect(values: &[f32], lowest: f32, candidates: &mut Vec<Candidate>) {
+    candidates.clear();
+    candidates.reserve(values.len());
+    for (token, &value) in values.iter().enumerate() {
+        if value >= lowest && value > f32::NEG_INFINITY {
+            candidates.push(Candidate { value, token: token as u32 });
+        }
+    }
+}
+
+/// The first `top_k` in order, left in order of tokens so that sums over them do not depend on the selection.
+fn keep_top_k(candidates: &mut Vec<Candidate>, top_k: usize) {
+    if top_k < candidates.len() {
+        candidates.select_nth_unstable_by(top_k - 1, Candidate::order);
+        candidates.truncate(top_k);
+        candidates.sort_unstable_by_key(|candidate| candidate.token);
+    }
+}
+
+/// The shortest prefix, in order, whose weights reach `top_p` of `total`. Whether the candidates reach it.
+fn keep_top_p(candidates: &mut Vec<Candidate>, highest: f32, top_p: f32, total: f32) -> bool {
     let (mut sorted, mut head, mut sum) = (0, HEAD, 0.0);
     while sorted < candidates.len() {
         let rest = &mut candidates[sorted..];
@@ -63,12 +107,14 @@ fn keep_top_p<A: Arithmetic>(candidates: &mut Vec<Candidate>, highest: f32, top_
         let head_len = head.min(rest.len());
         rest[..head_len].sort_unstable_by(Candidate::order);
         for (index, candidate) in rest[..head_len].iter().enumerate() {
-            sum += weight(candidate);
+            sum += candidate.weight(highest);
             if sum >= top_p * total {
-                return candidates.truncate(sorted + index + 1);
+                candidates.truncate(sorted + index + 1);
+                return true;
             }
         }
         sorted += head_len;
         head *= HEAD;
     }
+    false
 }

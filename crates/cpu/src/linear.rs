@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use forerunner_tensor::{Element, bf16};
 
-use crate::arithmetic::Arithmetic;
-use crate::grid::{Grid, over_columns};
+use crate::arithmetic::{Arithmetic, Kernel};
+use crate::grid::{Block, Grid, over_columns};
 use crate::memory::Scratch;
 use crate::pool::Pool;
 use crate::weights::Matrix;
@@ -54,13 +54,28 @@ pub(crate) fn linear<A: Arithmetic, T: Element>(
         let width = outputs.len();
         with_sums(count * width, |sums| {
             A::matrix_products(matrix, outputs, x, count, sums);
-            A::vectorize(|| {
-                for (row, sums) in sums.chunks_exact(width).enumerate() {
-                    for (out, sum) in block.row(row).iter_mut().zip(sums) {
-                        write(out, *sum);
-                    }
-                }
-            });
+            A::vectorize(Finish { sums, width, block: &mut block, write: &write });
         });
     });
+}
+
+/// Writes a tile's sums.
+struct Finish<'a, 'b, T, W> {
+    sums: &'a [f32],
+    width: usize,
+    block: &'a mut Block<'b, T>,
+    write: &'a W,
+}
+
+impl<T, W: Fn(&mut T, f32)> Kernel for Finish<'_, '_, T, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<A: Arithmetic>(self) {
+        for (row, sums) in self.sums.chunks_exact(self.width).enumerate() {
+            for (out, sum) in self.block.row(row).iter_mut().zip(sums) {
+                (self.write)(out, *sum);
+            }
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Grid, over_rows};
 use crate::math::{LANES, round, sum_lanes, widen};
 use crate::pool::Pool;
@@ -27,14 +27,17 @@ pub(crate) fn rms_norm<A: Arithmetic>(
 ) {
     let rows = rows_a_chunk(pool, count, width);
     over_rows(pool, &mut Grid::new(out, width), count, rows, |row, out| {
-        A::vectorize(|| {
-            let x = &x[row * width..(row + 1) * width];
-            let scale = norm_scale::<A>(x, epsilon);
-            for ((out, value), weight) in out.iter_mut().zip(x).zip(weight) {
-                *out = normed(*value, scale, *weight);
-            }
-        });
+        norm_row::<A>(&x[row * width..(row + 1) * width], weight, epsilon, out);
     });
+}
+
+kernels! {
+    fn norm_row<A>(x: &[bf16], weight: &[bf16], epsilon: f32, out: &mut [bf16]) -> () {
+        let scale = norm_scale::<A>(x, epsilon);
+        for ((out, value), weight) in out.iter_mut().zip(x).zip(weight) {
+            *out = normed(*value, scale, *weight);
+        }
+    }
 }
 
 /// `1 / sqrt(mean(x^2) + epsilon)`, the squares in 16 partial sums.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, Kernel};
 use crate::math::{LANES, sum_lanes, widen};
 use crate::memory::Scratch;
 use crate::weights::View;
@@ -20,8 +20,8 @@ thread_local! {
 
 impl Arithmetic for Portable {
     #[inline(always)]
-    fn vectorize<R>(work: impl FnOnce() -> R) -> R {
-        work()
+    fn vectorize<K: Kernel>(kernel: K) -> K::Output {
+        kernel.run::<Self>()
     }
 
     #[inline(always)]
