@@ -3,14 +3,26 @@
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_engine::{DeviceTarget, TargetOptions};
-use forerunner_lanes::Target;
+use forerunner_lanes::{Target, TargetError, TokenId};
 use forerunner_tensor::Device;
 
 use crate::flags::{DeviceName, ModeName, ModelFlags};
 
+/// A target that also shows its logits, for checks against the reference.
+pub(crate) trait OpenTarget: Target {
+    /// The logits after `prompt`, in fp32.
+    fn first_logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>, TargetError>;
+}
+
+impl<D: Device> OpenTarget for DeviceTarget<D> {
+    fn first_logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>, TargetError> {
+        DeviceTarget::first_logits(self, prompt)
+    }
+}
+
 /// A target on its device.
 pub(crate) struct PlacedTarget {
-    pub(crate) target: Box<dyn Target + Send>,
+    pub(crate) target: Box<dyn OpenTarget + Send>,
     /// Device, mode and threads, such as `cpu (avx512, 2 threads)`.
     pub(crate) device: String,
 }

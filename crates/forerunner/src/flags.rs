@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Chat(ChatFlags),
     /// An OpenAI-compatible HTTP server.
     Serve(ServeFlags),
+    /// This engine's promises, tried on this machine: drafted = plain, shared = alone, after a cancel = alone.
+    Check(CheckFlags),
     /// What a model directory holds.
     Info(InfoFlags),
     /// What this binary and this machine can do.
@@ -126,6 +128,28 @@ pub(crate) struct ServeFlags {
     /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
+}
+
+/// `forerunner check`
+#[derive(Debug, Args)]
+pub(crate) struct CheckFlags {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    /// Prompts of each gate, from 96 of chat, arithmetic, JSON, code and tool calls.
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    pub(crate) prompts: usize,
+    /// Most tokens of a reply.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) max_tokens: u16,
+    /// Seed of the sampled gates.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Also write the outcomes, with every pick's margin, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) receipt: Option<PathBuf>,
+    /// Break a promise on purpose, to see its gate fail.
+    #[arg(long, value_name = "FAULT", hide = true)]
+    pub(crate) plant: Option<String>,
 }
 
 /// `forerunner info`

@@ -1,5 +1,6 @@
 //! The command line: one `match` on the command, and what happens when it fails.
 
+mod check;
 mod commands;
 mod demo;
 mod device;
@@ -32,6 +33,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run(flags) => commands::run::run(flags),
         Command::Chat(flags) => commands::chat::chat(flags),
         Command::Serve(flags) => commands::serve::serve(flags),
+        Command::Check(flags) => commands::check::check(flags),
         Command::Info(flags) => commands::info::info(flags),
         Command::Capabilities(flags) => commands::capabilities::capabilities(flags),
         Command::Synth(flags) => commands::synth::synth(flags),

@@ -83,34 +83,60 @@ impl ModelPaths {
     }
 }
 
+/// A model's files, read and found to fit each other.
+pub(crate) struct OpenedModel {
+    pub(crate) paths: ModelPaths,
+    pub(crate) target: TargetCheckpoint,
+    pub(crate) drafter: Option<DrafterCheckpoint>,
+    pub(crate) text: TextModel,
+}
+
+impl OpenedModel {
+    /// Reads the model that the flags name.
+    pub(crate) fn open(flags: &ModelFlags) -> anyhow::Result<Self> {
+        let paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
+        let target = TargetCheckpoint::open(&paths.target)?;
+        let config = target.config();
+        let drafter = paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
+        let text = TextModel::open(&paths.target)?;
+        check_vocabulary(&text.tokenizer, config, &paths.target)?;
+        Ok(OpenedModel { paths, target, drafter, text })
+    }
+
+    /// Puts it on the device that the flags name, with room for `lanes` replies at once.
+    pub(crate) fn place(&self, flags: &ModelFlags, lanes: usize) -> anyhow::Result<PlacedTarget> {
+        let options = TargetOptions {
+            lanes,
+            context: context(flags, self.target.config())?,
+            rows: rows(lanes, self.drafter.as_ref()),
+            key_value_bytes: KEY_VALUE_BYTES,
+        };
+        place(flags, &self.target, self.drafter.as_ref(), &options)
+    }
+
+    /// Tokens that end a reply.
+    pub(crate) fn stop_tokens(&self) -> Vec<TokenId> {
+        stop_tokens(self.target.config(), &self.text.tokenizer)
+    }
+}
+
 /// Loads the model that the flags name and starts its engine.
 pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> {
-    let paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
-    let target = TargetCheckpoint::open(&paths.target)?;
-    let config = target.config();
-    let drafter = paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
-    let text = TextModel::open(&paths.target)?;
-    check_vocabulary(&text.tokenizer, config, &paths.target)?;
-    let context = context(flags, config)?;
-    let options = TargetOptions {
-        lanes: sizes.lanes,
-        context,
-        rows: rows(sizes.lanes, drafter.as_ref()),
-        key_value_bytes: KEY_VALUE_BYTES,
-    };
-    let PlacedTarget { target: placed, device } = place(flags, &target, drafter.as_ref(), &options)?;
+    let model = OpenedModel::open(flags)?;
+    let PlacedTarget { target, device } = model.place(flags, sizes.lanes)?;
+    let stop_tokens = model.stop_tokens();
+    let OpenedModel { paths, target: checkpoint, text, .. } = model;
     let info = EngineInfo {
         model: paths.name,
         drafter: paths.drafter_name,
         device,
-        context,
+        context: target.limits().context,
         parallel: sizes.lanes,
-        vocabulary: config.vocabulary,
+        vocabulary: checkpoint.config().vocabulary,
     };
     let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
-    let lanes = measured_lanes(placed, &info, measure)?;
+    let lanes = measured_lanes(target, &info, measure)?;
     let tokenizer = Arc::new(text.tokenizer.clone());
-    let stop_tokens = stop_tokens(config, &text.tokenizer);
     let shown_tokens = SHOWN_MARKS.iter().filter_map(|mark| text.tokenizer.token_to_id(mark)).collect();
     let engine = Engine::start(lanes, tokenizer, info, stop_tokens, shown_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
@@ -159,11 +185,16 @@ fn check_vocabulary(tokenizer: &Tokenizer, config: &TargetConfig, directory: &Pa
     Ok(())
 }
 
+/// Ends of a turn or a text by name: a model may draw either, whichever its configuration lists.
+const END_MARKS: [&str; 2] = ["<|im_end|>", "<|endoftext|>"];
+
 fn stop_tokens(config: &TargetConfig, tokenizer: &Tokenizer) -> Vec<TokenId> {
-    if config.eos_tokens.is_empty() {
-        return tokenizer.special_tokens().eos.into_iter().collect();
-    }
-    config.eos_tokens.clone()
+    let mut tokens = config.eos_tokens.clone();
+    tokens.extend(tokenizer.special_tokens().eos);
+    tokens.extend(END_MARKS.iter().filter_map(|mark| tokenizer.token_to_id(mark)));
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
 }
 
 /// What `generation_config.json` recommends; a model without the file recommends nothing.

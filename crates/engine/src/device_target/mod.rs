@@ -93,14 +93,12 @@ impl<D: Device> Target for DeviceTarget<D> {
 }
 
 impl<D: Device> DeviceTarget<D> {
-    /// The device it runs on.
-    pub fn device(&self) -> &D {
-        &self.device
-    }
-
-    /// The target model.
-    pub fn model(&self) -> &Lfm2<D> {
-        &self.model
+    /// The logits of the last round's first draw.
+    pub(crate) fn last_logits(&self) -> Result<Vec<f32>, TargetError> {
+        let mut logits = vec![0.0; self.buffers.draw_tables.vocabulary];
+        let downloaded = self.device.download(&self.activations.logits, 0, &mut logits);
+        downloaded.map_err(|error| TargetError::Failed(error.to_string()))?;
+        Ok(logits)
     }
 
     fn upload(&mut self, round: &Round<'_>) {

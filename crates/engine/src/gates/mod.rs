@@ -4,11 +4,13 @@
 //! A gate compares token ids reply by reply and stops at nothing: it reports the first differing token of the
 //! first differing reply and how many replies differ.
 
+mod first;
 mod planted;
 mod replies;
 
 use forerunner_lanes::{SamplingRule, TokenId};
 
+pub use first::{FirstRound, first_round};
 pub use planted::{Planted, PlantedFault};
 pub use replies::{GateLanes, replies, replies_after_cancel};
 

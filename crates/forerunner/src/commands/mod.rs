@@ -2,6 +2,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod chat;
+pub(crate) mod check;
 pub(crate) mod info;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -1,0 +1,59 @@
+//! A prompt's first round on its own lane: what checks against the reference look at.
+
+use forerunner_lanes::SamplingRule;
+use forerunner_lanes::{
+    HeldDraft, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId, Window,
+};
+use forerunner_tensor::Device;
+
+use crate::DeviceTarget;
+
+/// What follows a prompt, greedily.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FirstRound {
+    /// The first token.
+    pub anchor: TokenId,
+    /// The drafts after it.
+    pub held: Vec<HeldDraft>,
+}
+
+/// Runs `prompt` on lane 0, which is closed before and after, and drafts `hold` tokens after it.
+pub fn first_round(
+    target: &mut (impl Target + ?Sized),
+    prompt: &[TokenId],
+    hold: usize,
+) -> Result<FirstRound, TargetError> {
+    let rule = SamplingRule::default();
+    let open = OpenLane { prompt, context: prompt.len() + 1, rule: &rule, drafted: hold > 0 };
+    let mut position = target.open(0, &open)?;
+    let mut out = RoundOut::default();
+    while position < prompt.len() {
+        let end = prompt.len().min(position + target.limits().rows);
+        let last = end == prompt.len();
+        let window = Window {
+            lane: 0,
+            position,
+            tokens: position..end,
+            pending: PendingSource::Host,
+            drafts: 0,
+            draws: last,
+            hold: if last { hold } else { 0 },
+        };
+        let round = Round { tokens: prompt, windows: &[window], masks: &[] };
+        if let Err(error) = target.round(&round, &mut out) {
+            target.close(0);
+            return Err(error);
+        }
+        position = end;
+    }
+    target.close(0);
+    Ok(FirstRound { anchor: out.drawn[0], held: out.held })
+}
+
+impl<D: Device> DeviceTarget<D> {
+    /// The logits after `prompt`, in fp32. Lane 0 is closed before and after.
+    pub fn first_logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>, TargetError> {
+        first_round(self, prompt, 0)?;
+        self.last_logits()
+    }
+}

@@ -1,0 +1,5 @@
+//! What `forerunner check` is made of: its prompts, the comparison with the reference, the receipt.
+
+pub(crate) mod cases;
+pub(crate) mod receipt;
+pub(crate) mod reference;

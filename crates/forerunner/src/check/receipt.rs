@@ -1,0 +1,103 @@
+//! What a check leaves behind: outcomes and raw figures, with what they were measured on.
+
+use forerunner_engine::gates::{Difference, GateOutcome, GateSettings};
+use serde_json::{Value, json};
+
+use super::reference::ReferenceReport;
+
+/// Collects the outcomes of a check.
+pub(crate) struct Receipt {
+    head: Value,
+    gates: Vec<Value>,
+    reference: Value,
+    passed: usize,
+    failed: usize,
+}
+
+impl Receipt {
+    /// A receipt for a model on a device.
+    pub(crate) fn new(model: &str, device: &str, settings: &GateSettings) -> Self {
+        let head = json!({
+            "command": std::env::args().collect::<Vec<_>>(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "machine": std::env::consts::ARCH,
+            "system": std::env::consts::OS,
+            "model": model,
+            "device": device,
+            "seed": settings.seed,
+            "max_tokens": settings.max_tokens,
+        });
+        Receipt { head, gates: Vec::new(), reference: Value::Null, passed: 0, failed: 0 }
+    }
+
+    /// Adds an equality gate.
+    pub(crate) fn add_equality(&mut self, outcome: &GateOutcome) {
+        self.count(outcome.passed());
+        let first = outcome.first.as_ref().map(|Difference { case, index, expected, found }| {
+            json!({ "case": case, "index": index, "expected": expected, "found": found })
+        });
+        self.gates.push(json!({
+            "gate": outcome.name,
+            "passed": outcome.passed(),
+            "replies": outcome.replies,
+            "tokens": outcome.tokens,
+            "differing": outcome.differing,
+            "first_difference": first,
+        }));
+    }
+
+    /// Adds the comparison with the reference, with every pick's margin.
+    pub(crate) fn add_reference(&mut self, report: &ReferenceReport) {
+        self.count(report.passed());
+        let first_rounds: Vec<Value> = report
+            .first_rounds
+            .iter()
+            .map(|first| {
+                json!({
+                    "case": first.case,
+                    "cosine": first.cosine,
+                    "largest_logit": first.scale,
+                    "drafts": first.drafts.iter().map(|pick| pick.token).collect::<Vec<_>>(),
+                    "draft_margins": first.drafts.iter().map(|pick| pick.margin).collect::<Vec<_>>(),
+                    "drafts_found": first.found,
+                })
+            })
+            .collect();
+        let replies: Vec<Value> = report
+            .replies
+            .iter()
+            .map(|reply| {
+                json!({
+                    "case": reply.case,
+                    "tokens": reply.judgements.iter().map(|judgement| judgement.token).collect::<Vec<_>>(),
+                    "picks": reply.judgements.iter().map(|judgement| judgement.pick.token).collect::<Vec<_>>(),
+                    "margins": reply.judgements.iter().map(|judgement| judgement.pick.margin).collect::<Vec<_>>(),
+                    "gaps": reply.judgements.iter().map(|judgement| judgement.gap).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        self.reference =
+            json!({ "passed": report.passed(), "first_rounds": first_rounds, "replies": replies });
+    }
+
+    /// Gates passed and failed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.passed, self.failed)
+    }
+
+    /// The whole.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut receipt = self.head.clone();
+        receipt["gates"] = self.gates.clone().into();
+        receipt["reference"] = self.reference.clone();
+        receipt
+    }
+
+    fn count(&mut self, passed: bool) {
+        if passed {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `forerunner check`: the promises of this engine, tried on this machine.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anyhow::{Context, bail};
+use forerunner_engine::gates::{self, GateLanes, GateSettings, Planted, PlantedFault};
+use forerunner_lanes::{Lanes, Options, Target};
+
+use crate::check::cases::cases;
+use crate::check::receipt::Receipt;
+use crate::check::reference::{ReferenceGate, ReferenceReport};
+use crate::device::OpenTarget;
+use crate::flags::CheckFlags;
+use crate::setup::OpenedModel;
+
+/// Lanes of the check: the most streams that a gate shares.
+const LANES: usize = 16;
+
+/// Numbers of streams that share a round.
+const SHARED: [usize; 3] = [4, 8, 16];
+
+/// Runs every gate; an error when one fails.
+pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
+    let model = OpenedModel::open(&flags.model)?;
+    let mut placed = model.place(&flags.model, LANES)?;
+    let cases = cases(&model.text, flags.prompts)?;
+    say(format_args!("check of {} on {}, {} prompts", model.paths.name, placed.device, cases.len()))?;
+    let settings = GateSettings {
+        max_tokens: usize::from(flags.max_tokens),
+        stop_tokens: model.stop_tokens(),
+        seed: flags.seed,
+        shared: SHARED.to_vec(),
+    };
+    let mut receipt = Receipt::new(&model.paths.name, &placed.device, &settings);
+    let first = match ReferenceGate::load(&model)? {
+        Ok(reference) => Some((reference.first_rounds(&mut placed.target, &cases)?, reference)),
+        Err(skipped) => {
+            say(format_args!("skip reference: {skipped}"))?;
+            None
+        }
+    };
+    let mut lanes = lanes(placed.target, flags.plant.as_deref())?;
+    for temperature in [0.0, 0.8] {
+        for outcome in gates::run(&mut lanes, &cases, &settings, temperature) {
+            say(format_args!("{outcome}"))?;
+            receipt.add_equality(&outcome);
+        }
+    }
+    if let Some((first_rounds, reference)) = first {
+        let replies = reference.judge(&mut lanes, &cases, &settings);
+        let report = ReferenceReport { first_rounds, replies };
+        say(format_args!("{report}"))?;
+        receipt.add_reference(&report);
+    }
+    finish(receipt, flags)
+}
+
+fn finish(receipt: Receipt, flags: &CheckFlags) -> anyhow::Result<()> {
+    if let Some(path) = &flags.receipt {
+        let json = serde_json::to_vec_pretty(&receipt.to_json())?;
+        std::fs::write(path, json).with_context(|| format!("writing {} failed", path.display()))?;
+    }
+    let (passed, failed) = receipt.counts();
+    if failed > 0 {
+        bail!("check failed: {failed} of {} gates", passed + failed);
+    }
+    say(format_args!("check passed: {passed} gates"))?;
+    Ok(())
+}
+
+/// A scheduler that drafts as deep as it can, so that the gates meet every window.
+fn lanes(target: Box<dyn OpenTarget + Send>, plant: Option<&str>) -> anyhow::Result<GateLanes> {
+    let target: Box<dyn Target + Send> = target;
+    let Some(name) = plant else { return Ok(Lanes::new(target, Options::default())) };
+    let Some((_, fault)) = PlantedFault::ALL.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<&str> = PlantedFault::ALL.iter().map(|(name, _)| *name).collect();
+        bail!("--plant is {name}; accepted: {}", names.join(", "));
+    };
+    Ok(Lanes::new(Box::new(Planted::new(target, *fault)), Options::default()))
+}
+
+/// A line to standard output; a reader that is gone is an error, not a panic.
+fn say(line: impl Display) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}
