@@ -13,6 +13,11 @@ use crate::norm::{norm_scale, normed, rows_a_chunk};
 use crate::pool::Pool;
 use crate::weights::View;
 
+/// Nanoseconds that a value of a row of queries and keys takes to be normed and rotated.
+const ROPE_COST: f32 = 0.6;
+/// Nanoseconds that a value of a key takes for a query head.
+const KEY_COST: f32 = 0.05;
+
 /// Norms and rotates queries and keys; appends keys and values to the rows' pages.
 pub(crate) fn rope_append<A: Arithmetic>(
     pool: &Pool,
@@ -27,7 +32,7 @@ pub(crate) fn rope_append<A: Arithmetic>(
     let (head, width) = (shape.head_dim, shape.stacked_width());
     let queries = shape.query_heads * head;
     let rotated = queries + shape.key_value_heads * head;
-    let chunk = rows_a_chunk(pool, rows.count, width);
+    let chunk = rows_a_chunk(pool, rows.count, ROPE_COST * width as f32);
     over_rows(pool, &mut Grid::new(stacked, width), rows.count, chunk, |row, stacked| {
         if rows.lane[row] == NO_LANE {
             return;
@@ -97,7 +102,8 @@ pub(crate) fn attention<A: Arithmetic>(
     let heads = rows.count * shape.key_value_heads;
     let keys =
         (0..rows.count).map(|row| if rows.lane[row] == NO_LANE { 0 } else { rows.key_end[row] as usize });
-    let chunk = rows_a_chunk(pool, heads, keys.sum::<usize>() * width / rows.count.max(1));
+    let keys = keys.sum::<usize>() / rows.count.max(1);
+    let chunk = rows_a_chunk(pool, heads, KEY_COST * (keys * width) as f32);
     over_rows(pool, &mut Grid::new(out, width), heads, chunk, |index, out| {
         let (row, head) = (index / shape.key_value_heads, index % shape.key_value_heads);
         if rows.lane[row] == NO_LANE {
@@ -161,9 +167,7 @@ impl Span<'_> {
         let scores = &mut scores[..group * count];
         A::products(View::Dense(keys), width, 0..count, queries, group, scores, count);
         soften::<A>(scores, 1.0 / (width as f32).sqrt(), into);
-        for (scores, totals) in scores.chunks_exact(count).zip(into.values.chunks_exact_mut(width)) {
-            weigh::<A>(scores, values, totals);
-        }
+        weigh::<A>(scores, values, width, into.values);
     }
 }
 
@@ -181,18 +185,25 @@ kernels! {
         }
     }
 
-    /// The sum of `weight * value` over keys, key after key.
-    fn weigh<A>(weights: &[f32], values: &[bf16], totals: &mut [f32]) -> () {
+    /// The sum of `weight * value` over keys, key after key, for each head of `weights[heads, keys]`.
+    fn weigh<A>(weights: &[f32], values: &[bf16], width: usize, totals: &mut [f32]) -> () {
+        let keys = values.len() / width;
+        let heads = totals.len() / width;
         totals.fill(0.0);
-        let width = totals.len();
-        let (blocks, rest) = totals.as_chunks_mut::<HEAD_BLOCK>();
-        let done = blocks.len() * HEAD_BLOCK;
-        for (index, totals) in blocks.iter_mut().enumerate() {
-            add_weighted::<A, HEAD_BLOCK>(weights, &values[index * HEAD_BLOCK..], width, totals);
+        let whole = if width.is_multiple_of(COLUMNS) { heads / HEADS * HEADS } else { 0 };
+        for head in (0..whole).step_by(HEADS) {
+            let weights = &weights[head * keys..(head + HEADS) * keys];
+            let totals = &mut totals[head * width..(head + HEADS) * width];
+            for column in (0..width).step_by(COLUMNS) {
+                weigh_block::<A>(weights, &values[column..], width, &mut totals[column..]);
+            }
         }
-        for (weight, values) in weights.iter().zip(values.chunks_exact(width)) {
-            for (total, value) in rest.iter_mut().zip(&values[done..]) {
-                *total = A::multiply_add(*weight, widen(*value), *total);
+        for head in whole..heads {
+            let totals = &mut totals[head * width..(head + 1) * width];
+            for (weight, values) in weights[head * keys..].iter().zip(values.chunks_exact(width)) {
+                for (total, value) in totals.iter_mut().zip(values) {
+                    *total = A::multiply_add(*weight, widen(*value), *total);
+                }
             }
         }
     }
@@ -224,25 +235,33 @@ kernels! {
     }
 }
 
-/// Columns of a head that are summed in registers.
-const HEAD_BLOCK: usize = 64;
+/// Query heads whose sums share the widening of a value.
+const HEADS: usize = 4;
+/// Columns of those heads that are summed in registers.
+const COLUMNS: usize = 32;
 
-/// Adds `weight * value` of each key to `N` columns, which stay in registers.
+/// The sums of a block of columns, for [`HEADS`] heads.
 #[inline(always)]
-fn add_weighted<A: Arithmetic, const N: usize>(
-    weights: &[f32],
-    values: &[bf16],
-    width: usize,
-    totals: &mut [f32; N],
-) {
-    let mut sums = *totals;
-    for (weight, values) in weights.iter().zip(values.chunks(width)) {
-        let values: &[bf16; N] = values.first_chunk().expect("a key's columns");
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum = A::multiply_add(*weight, widen(*value), *sum);
+fn weigh_block<A: Arithmetic>(weights: &[f32], values: &[bf16], width: usize, totals: &mut [f32]) {
+    let keys = weights.len() / HEADS;
+    let (first, rest) = weights.split_at(keys);
+    let (second, rest) = rest.split_at(keys);
+    let (third, fourth) = rest.split_at(keys);
+    let mut sums = [[0.0; COLUMNS]; HEADS];
+    let weights = first.iter().zip(second).zip(third).zip(fourth);
+    for ((((a, b), c), d), values) in weights.zip(values.chunks(width)) {
+        let values: &[bf16; COLUMNS] = values.first_chunk().expect("a key's columns");
+        for column in 0..COLUMNS {
+            let value = widen(values[column]);
+            sums[0][column] = A::multiply_add(*a, value, sums[0][column]);
+            sums[1][column] = A::multiply_add(*b, value, sums[1][column]);
+            sums[2][column] = A::multiply_add(*c, value, sums[2][column]);
+            sums[3][column] = A::multiply_add(*d, value, sums[3][column]);
         }
     }
-    *totals = sums;
+    for (totals, sums) in totals.chunks_mut(width).zip(sums) {
+        totals[..COLUMNS].copy_from_slice(&sums);
+    }
 }
 
 /// Values summed with weights `exp(score - highest)`, and the sums of those weights, for a group of query heads.

@@ -6,8 +6,10 @@ use crate::CpuDevice;
 use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Block, Grid, over_columns_of_two};
 use crate::math::{round, widen};
-use crate::norm::SMALL;
 use crate::pool::Pool;
+
+/// Channels of a row that one thread computes in a nanosecond.
+const CHANNELS_A_NANOSECOND: f32 = 1.0;
 
 /// Channels are independent; rows are taken in order, so the two rows before a row are always in the ring when it
 /// is computed, however long the prompt is.
@@ -20,7 +22,7 @@ pub(crate) fn short_conv<A: Arithmetic>(
     ring: &mut ConvRing<CpuDevice>,
     out: &mut [bf16],
 ) {
-    let small = rows.count * channels < SMALL / 2;
+    let small = ((rows.count * channels) as f32) < CHANNELS_A_NANOSECOND * 2000.0;
     let tile = if small { channels } else { channels.div_ceil(pool.threads() * 4).next_multiple_of(32) };
     let mut ring = Grid::new(&mut ring.gated, channels);
     let mut out = Grid::new(out, channels);

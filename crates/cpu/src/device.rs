@@ -152,7 +152,7 @@ impl Device for CpuDevice {
     }
 
     fn embed(&self, table: &Matrix, rows: &Rows<Self>, out: &mut Buffer<bf16>) {
-        copies::embed(&self.pool, table, rows, out);
+        with_mode!(self, A => copies::embed::<A>(&self.pool, table, rows, out));
     }
 
     fn rms_norm(

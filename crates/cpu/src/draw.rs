@@ -9,7 +9,7 @@ use crate::arithmetic::{Arithmetic, kernels};
 use crate::filter::{Candidate, filter};
 use crate::grid::{Grid, over_rows};
 use crate::linear::with_sums;
-use crate::math::{LANES, exp, highest};
+use crate::math::{LANES, exp, highest, padded};
 use crate::noise;
 use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
@@ -25,7 +25,8 @@ pub(crate) fn draw<A: Arithmetic>(
     drawn: &mut [i32],
 ) {
     let vocabulary = tables.vocabulary;
-    let chunk = rows_a_chunk(pool, count, vocabulary);
+    // A greedy row is one pass; noise is ten times as slow.
+    let chunk = rows_a_chunk(pool, count, 0.1 * vocabulary as f32);
     over_rows(pool, &mut Grid::new(drawn, 1), count, chunk, |row, drawn| {
         let rule = &rules[row];
         let drafts = &rows.token[rule.first_draft_row as usize..][..rule.draft_rows as usize];
@@ -87,7 +88,7 @@ kernels! {
         for (index, block) in blocks.iter().enumerate() {
             lanes.offer(block, (index * LANES) as u32);
         }
-        lanes.offer(&padded(rest), (blocks.len() * LANES) as u32);
+        lanes.offer(&padded(rest, f32::NEG_INFINITY), (blocks.len() * LANES) as u32);
         lanes.best()
     }
 
@@ -99,7 +100,7 @@ kernels! {
         let mut lanes = Lanes::new();
         let mut hopeless = highest + noise::LOWEST - noise::HIGHEST;
         let (blocks, rest) = values.as_chunks::<LANES>();
-        let last = padded(rest);
+        let last = padded(rest, f32::NEG_INFINITY);
         for (index, block) in blocks.iter().chain(std::iter::once(&last)).enumerate() {
             if block.iter().fold(false, |any, &value| any | (value >= hopeless)) {
                 let first = (index * LANES) as u32;
@@ -166,13 +167,6 @@ kernels! {
 #[inline(always)]
 fn keeps(value: f32, highest: f32, min_p: f32) -> bool {
     min_p <= 0.0 || exp(value - highest) >= min_p
-}
-
-#[inline(always)]
-fn padded(rest: &[f32]) -> [f32; LANES] {
-    let mut block = [f32::NEG_INFINITY; LANES];
-    block[..rest.len()].copy_from_slice(rest);
-    block
 }
 
 /// The best value and its token in each of 16 lanes.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use forerunner_tensor::DrawRow;
 
 use crate::arithmetic::{Arithmetic, kernels};
-use crate::math::{LANES, exp, sum_lanes};
+use crate::math::{LANES, add_lanes, exp, padded, sum_lanes};
 
 /// A token and its value after penalties and temperature.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,13 +65,9 @@ kernels! {
         let mut lanes = [0.0; LANES];
         let (blocks, rest) = values.as_chunks::<LANES>();
         for block in blocks {
-            for (lane, value) in lanes.iter_mut().zip(block) {
-                *lane += exp(value - highest);
-            }
+            add_lanes(&mut lanes, &block.map(|value| exp(value - highest)));
         }
-        for (lane, value) in lanes.iter_mut().zip(rest) {
-            *lane += exp(value - highest);
-        }
+        add_lanes(&mut lanes, &padded(rest, f32::NEG_INFINITY).map(|value| exp(value - highest)));
         sum_lanes(&lanes)
     }
 }

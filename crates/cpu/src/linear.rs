@@ -30,11 +30,11 @@ const TILE_WEIGHTS: usize = 128 * 1024;
 /// would cost more than it saves.
 pub(crate) fn tile_width(pool: &Pool, outputs: usize, columns: usize, rows: usize) -> usize {
     let units = columns * (rows + 2);
-    if pool.threads() == 1 && columns * outputs <= TILE_WEIGHTS || outputs * units < 2 * UNITS_A_MICROSECOND {
+    if pool.threads() == 1 && columns * outputs <= TILE_WEIGHTS || outputs * units < UNITS_A_MICROSECOND {
         return outputs.max(1);
     }
     let shared = outputs.div_ceil(pool.threads() * CHUNKS_A_THREAD);
-    let worthwhile = UNITS_A_MICROSECOND.div_ceil(2 * units.max(1));
+    let worthwhile = UNITS_A_MICROSECOND.div_ceil(4 * units.max(1));
     let bounded = shared.max(worthwhile).min(TILE_WEIGHTS / columns.max(1));
     bounded.next_multiple_of(8).max(8)
 }

@@ -11,13 +11,26 @@ pub(crate) const LANES: usize = 16;
 /// Adds 16 partial sums as a tree: lane `i` and `i + 8`, then `i + 4`, `i + 2`, `i + 1`.
 #[inline(always)]
 pub(crate) fn sum_lanes(lanes: &[f32; LANES]) -> f32 {
-    let mut sums = *lanes;
-    for width in [8, 4, 2, 1] {
-        for lane in 0..width {
-            sums[lane] += sums[lane + width];
-        }
+    let eights: [f32; 8] = std::array::from_fn(|lane| lanes[lane] + lanes[lane + 8]);
+    let fours: [f32; 4] = std::array::from_fn(|lane| eights[lane] + eights[lane + 4]);
+    (fours[0] + fours[2]) + (fours[1] + fours[3])
+}
+
+/// The last values, which are fewer than a block, and `filler` after them: a block like the others, so that loops
+/// have no second body.
+#[inline(always)]
+pub(crate) fn padded<T: Copy>(rest: &[T], filler: T) -> [T; LANES] {
+    let mut block = [filler; LANES];
+    block[..rest.len()].copy_from_slice(rest);
+    block
+}
+
+/// `lanes[i] += terms[i]`.
+#[inline(always)]
+pub(crate) fn add_lanes(lanes: &mut [f32; LANES], terms: &[f32; LANES]) {
+    for lane in 0..LANES {
+        lanes[lane] += terms[lane];
     }
-    sums[0]
 }
 
 /// The sum of `values`, index `i` in lane `i % 16`.
@@ -26,13 +39,9 @@ pub(crate) fn sum(values: &[f32]) -> f32 {
     let mut lanes = [0.0; LANES];
     let (blocks, rest) = values.as_chunks::<LANES>();
     for block in blocks {
-        for (lane, value) in lanes.iter_mut().zip(block) {
-            *lane += value;
-        }
+        add_lanes(&mut lanes, block);
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane += value;
-    }
+    add_lanes(&mut lanes, &padded(rest, 0.0));
     sum_lanes(&lanes)
 }
 
@@ -42,8 +51,8 @@ pub(crate) fn highest(values: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let (blocks, rest) = values.as_chunks::<LANES>();
     for block in blocks {
-        for (lane, &value) in lanes.iter_mut().zip(block) {
-            *lane = if value > *lane { value } else { *lane };
+        for lane in 0..LANES {
+            lanes[lane] = if block[lane] > lanes[lane] { block[lane] } else { lanes[lane] };
         }
     }
     rest.iter().chain(&lanes).fold(f32::NEG_INFINITY, |best, &value| if value > best { value } else { best })

@@ -4,16 +4,21 @@ use forerunner_tensor::bf16;
 
 use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Grid, over_rows};
-use crate::math::{LANES, round, sum_lanes, widen};
+use crate::math::{LANES, padded, round, sum_lanes, widen};
 use crate::pool::Pool;
 
-/// Values that are worth a parallel region.
-pub(crate) const SMALL: usize = 32 * 1024;
+/// Nanoseconds of work that are worth a parallel region.
+const WORTHWHILE: f32 = 2000.0;
 
-/// Rows a chunk for an operation of `width` values a row: all of them where a region would not pay.
-pub(crate) fn rows_a_chunk(pool: &Pool, rows: usize, width: usize) -> usize {
-    if rows * width < SMALL { rows.max(1) } else { rows.div_ceil(pool.threads() * 4).max(1) }
+/// Rows a chunk of an operation that takes one thread about this long for a row: all of them where a region would
+/// not pay.
+pub(crate) fn rows_a_chunk(pool: &Pool, rows: usize, nanoseconds_a_row: f32) -> usize {
+    let few = rows as f32 * nanoseconds_a_row < WORTHWHILE;
+    if few { rows.max(1) } else { rows.div_ceil(pool.threads() * 4).max(1) }
 }
+
+/// Nanoseconds that a value of a norm takes.
+const COST: f32 = 0.2;
 
 /// `out = weight * bf16(x * rsqrt(mean(x^2) + epsilon))` for each row, the product rounded again.
 pub(crate) fn rms_norm<A: Arithmetic>(
@@ -25,7 +30,7 @@ pub(crate) fn rms_norm<A: Arithmetic>(
     width: usize,
     out: &mut [bf16],
 ) {
-    let rows = rows_a_chunk(pool, count, width);
+    let rows = rows_a_chunk(pool, count, COST * width as f32);
     over_rows(pool, &mut Grid::new(out, width), count, rows, |row, out| {
         norm_row::<A>(&x[row * width..(row + 1) * width], weight, epsilon, out);
     });
@@ -46,14 +51,18 @@ pub(crate) fn norm_scale<A: Arithmetic>(x: &[bf16], epsilon: f32) -> f32 {
     let mut lanes = [0.0; LANES];
     let (blocks, rest) = x.as_chunks::<LANES>();
     for block in blocks {
-        for (lane, value) in lanes.iter_mut().zip(block) {
-            *lane = A::multiply_add(widen(*value), widen(*value), *lane);
-        }
+        add_squares::<A>(&mut lanes, block);
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
-        *lane = A::multiply_add(widen(*value), widen(*value), *lane);
-    }
+    add_squares::<A>(&mut lanes, &padded(rest, bf16::ZERO));
     1.0 / (sum_lanes(&lanes) / x.len() as f32 + epsilon).sqrt()
+}
+
+#[inline(always)]
+fn add_squares<A: Arithmetic>(lanes: &mut [f32; LANES], block: &[bf16; LANES]) {
+    for lane in 0..LANES {
+        let value = widen(block[lane]);
+        lanes[lane] = A::multiply_add(value, value, lanes[lane]);
+    }
 }
 
 /// One value of a norm.

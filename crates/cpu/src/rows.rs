@@ -3,20 +3,27 @@
 use forerunner_tensor::{NO_LANE, Rows, bf16};
 
 use crate::CpuDevice;
+use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Grid, over_rows};
 use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
 use crate::weights::Matrix;
 
 /// The tokens' rows of the table; pad rows are left alone, for their token means nothing.
-pub(crate) fn embed(pool: &Pool, table: &Matrix, rows: &Rows<CpuDevice>, out: &mut [bf16]) {
+pub(crate) fn embed<A: Arithmetic>(pool: &Pool, table: &Matrix, rows: &Rows<CpuDevice>, out: &mut [bf16]) {
     let width = table.columns();
-    let chunk = rows_a_chunk(pool, rows.count, width);
+    let chunk = rows_a_chunk(pool, rows.count, 0.5 * width as f32);
     over_rows(pool, &mut Grid::new(out, width), rows.count, chunk, |row, out| {
         if rows.lane[row] != NO_LANE {
-            table.read_row(rows.token[row] as usize, out);
+            read_row::<A>(table, rows.token[row] as usize, out);
         }
     });
+}
+
+kernels! {
+    fn read_row<A>(table: &Matrix, row: usize, out: &mut [bf16]) -> () {
+        table.read_row(row, out);
+    }
 }
 
 /// Copies `x[count, width]` into columns `offset..offset + width` of `out[count, out_width]`.

@@ -96,6 +96,7 @@ impl Matrix {
     }
 
     /// Writes one row as every device computes with it.
+    #[inline(always)]
     pub(crate) fn read_row(&self, row: usize, out: &mut [bf16]) {
         assert!(row < self.rows, "row {row} of a matrix with {} rows", self.rows);
         self.visit(row..row + 1, |view, within, _| view.read_row(within.start, out));

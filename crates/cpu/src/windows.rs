@@ -157,7 +157,7 @@ impl Chain<'_> {
         }
         linear::<A, f32>(pool, &self.head.next, embeddings, live.len(), logits, |logit, bias| *logit += bias);
         let logits = &*logits;
-        let chunk = rows_a_chunk(pool, live.len(), vocabulary);
+        let chunk = rows_a_chunk(pool, live.len(), 0.1 * vocabulary as f32);
         over_rows(pool, &mut Grid::new(tokens, 1), live.len(), chunk, |index, token| {
             let first = live[index] * self.size;
             let rule = DrawRow {
