@@ -7,9 +7,9 @@ use crate::math::{Rows, dot, rms_norm, softmax};
 /// Which dimensions of a head are rotated together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RopePairs {
-    /// `(i, i + head_dim / 2)`: the target (specs/lfm2.md section 2.1).
+    /// `(i, i + head_dim / 2)`: the target (docs/lfm2.md section 2.1).
     Half,
-    /// `(2i, 2i + 1)`: the released drafters (specs/dspark.md section 3.1).
+    /// `(2i, 2i + 1)`: the released drafters (docs/dspark.md section 3.1).
     Interleaved,
 }
 

@@ -1,4 +1,4 @@
-//! The DSpark drafter in plain fp32 loops: taps, block and Markov chain (specs/dspark.md sections 2 to 5).
+//! The DSpark drafter in plain fp32 loops: taps, block and Markov chain (docs/dspark.md sections 2 to 5).
 
 use forerunner_checkpoint::{
     CheckpointError, DrafterCheckpoint, DrafterConfig, DrafterHead, DrafterLayerWeights,

@@ -89,7 +89,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The stored weights, exactly; quantized ones are `bf16(scale * code + bias)` (specs/lfm2.md section 4).
+    /// The stored weights, exactly; quantized ones are `bf16(scale * code + bias)` (docs/lfm2.md section 4).
     pub fn from_host(host: &HostMatrix<'_>) -> Self {
         let mut values = vec![0.0; host.rows * host.columns];
         for (row, values) in values.chunks_exact_mut(host.columns).enumerate() {
@@ -178,7 +178,7 @@ pub fn softmax(scores: &mut [f32]) {
 }
 
 /// `down · (silu(gate · x) * (up · x))` for every row of `x`, with `silu(a) = a * sigmoid(a)`
-/// (specs/lfm2.md section 2.3).
+/// (docs/lfm2.md section 2.3).
 pub fn feed_forward(gate: &Matrix, up: &Matrix, down: &Matrix, x: &Rows) -> Rows {
     let mut hidden = gate.apply(x);
     for (gate, up) in hidden.values.iter_mut().zip(&up.apply(x).values) {

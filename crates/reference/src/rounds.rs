@@ -20,7 +20,7 @@ impl ReplyLimit<'_> {
     }
 }
 
-/// One round of a drafted reply (specs/dspark.md section 6).
+/// One round of a drafted reply (docs/dspark.md section 6).
 #[derive(Debug, Clone)]
 pub struct Round {
     /// Where the anchor stands: the number of positions before it.

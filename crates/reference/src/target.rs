@@ -1,4 +1,4 @@
-//! The LFM2 target, dense and mixture of experts, in plain fp32 loops (specs/lfm2.md section 2).
+//! The LFM2 target, dense and mixture of experts, in plain fp32 loops (docs/lfm2.md section 2).
 
 use forerunner_checkpoint::{
     CheckpointError, FeedForwardWeights, LayerKind, LayerWeights, MixtureConfig, OperatorWeights,
@@ -127,7 +127,7 @@ impl TargetState {
         self.length
     }
 
-    /// Forgets all but positions `0..length`: the commit after a verified window (specs/dspark.md section 6).
+    /// Forgets all but positions `0..length`: the commit after a verified window (docs/dspark.md section 6).
     ///
     /// # Panics
     /// If there are fewer.
@@ -148,7 +148,7 @@ pub struct Output {
     /// `[rows, hidden]`: after the final norm; [`ReferenceTarget::logits`] turns it into logits.
     pub hidden: Rows,
     /// `[rows, taps * hidden]`: the residual stream after each tapped layer, in the order asked for
-    /// (specs/dspark.md section 2); empty when no layer was.
+    /// (docs/dspark.md section 2); empty when no layer was.
     pub taps: Rows,
 }
 

@@ -112,7 +112,7 @@ pub struct MarkovHead<D: Device> {
 }
 
 /// Identifies what a recorded round may not vary: two rounds with one key differ in device arrays only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct RoundKey {
     /// Rows of the target's forward, as bucketed.
     pub rows: usize,
@@ -124,8 +124,12 @@ pub struct RoundKey {
     pub blocks: usize,
     /// Drafts made a block.
     pub depth: usize,
-    /// Whether tapped rows are projected into the drafter's context.
-    pub absorb: bool,
+    /// Whether the layers that the drafter reads are tapped.
+    pub tapped: bool,
+    /// Tapped rows kept for a later round.
+    pub kept: usize,
+    /// Tapped rows projected into the drafter's context.
+    pub absorbed: usize,
     /// Whether every draw is greedy and without penalties, bias or mask.
     pub plain_greedy: bool,
 }
@@ -328,6 +332,17 @@ pub trait Device: Sized + Send + 'static {
         out: &mut Self::Buffer<bf16>,
         out_width: usize,
         offset: usize,
+    );
+
+    /// Copies row `from[i]` of `buffer[.., width]` to row `to[i]`, for `i` in `0..count`. No row is both a source
+    /// and a destination.
+    fn copy_rows(
+        &self,
+        buffer: &mut Self::Buffer<bf16>,
+        from: &Self::Buffer<i32>,
+        to: &Self::Buffer<i32>,
+        count: usize,
+        width: usize,
     );
 
     /// `out[count, width]`: row `index[i]` of `x`; zeros where the index is -1.

@@ -11,8 +11,8 @@ pub const FLAG_LOGIT_BIAS: u32 = 2;
 /// Top bit of an entry of [`DrawTables::counts`]: the token stands in the prompt. The other bits count the reply.
 pub const PROMPT_SEEN: u32 = 1 << 31;
 
-/// Everything a draw depends on besides the logits row (specs/lanes.md section 2). Plain words, the same bytes
-/// on every device.
+/// Everything a draw depends on besides the logits row (docs/scheduler.md section 2). Plain words, the same
+/// bytes on every device.
 ///
 /// Filters apply in this order, all in fp32: mask, logit bias, penalties (repetition, presence, frequency),
 /// temperature (a division), top-k, top-p, min-p. Each sees what the one before it left; candidates are ordered

@@ -30,7 +30,7 @@ pub enum MatrixValues<'a> {
     Affine(AffineValues<'a>),
 }
 
-/// MLX affine codes (specs/lfm2.md section 4): element `i` of a row has its `bits` bits at bit
+/// MLX affine codes (docs/lfm2.md section 4): element `i` of a row has its `bits` bits at bit
 /// `(i * bits) % 32` of word `i * bits / 32`; its scale and bias are those of group `i / group_size`.
 #[derive(Debug, Clone)]
 pub struct AffineValues<'a> {

@@ -62,7 +62,8 @@ pub struct KeyValuePages<D: Device> {
     pub values: D::Buffer<bf16>,
 }
 
-/// Gated rows (`B * x`) of one short convolution: `[lanes, CONV_RING, channels]`.
+/// Gated rows (`B * x`) of one short convolution: `[lanes, CONV_RING, channels]`, and behind them rows that a
+/// caller keeps for other times ([`Device::copy_rows`]).
 pub struct ConvRing<D: Device> {
     /// See [`CONV_RING`].
     pub gated: D::Buffer<bf16>,

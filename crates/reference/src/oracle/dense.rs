@@ -71,6 +71,14 @@ pub(super) fn feed_forward(
     }
 }
 
+/// Copies row `from[i]` of `buffer` to row `to[i]`.
+pub(super) fn copy_rows(buffer: &mut [bf16], from: &[i32], to: &[i32], width: usize) {
+    for (from, to) in from.iter().zip(to) {
+        let from = *from as usize * width;
+        buffer.copy_within(from..from + width, *to as usize * width);
+    }
+}
+
 /// Row `index[i]` of `x`, zeros where the index is -1.
 pub(super) fn gather_rows(x: &[bf16], index: &[i32], width: usize, out: &mut [bf16]) {
     for (index, out) in index.iter().zip(out.chunks_exact_mut(width)) {

@@ -201,6 +201,10 @@ impl Device for OracleDevice {
         }
     }
 
+    fn copy_rows(&self, buffer: &mut Vec<bf16>, from: &Vec<i32>, to: &Vec<i32>, count: usize, width: usize) {
+        dense::copy_rows(buffer, &from[..count], &to[..count], width);
+    }
+
     fn gather_rows(&self, x: &Vec<bf16>, index: &Vec<i32>, count: usize, width: usize, out: &mut Vec<bf16>) {
         dense::gather_rows(x, &index[..count], width, out);
     }

@@ -63,8 +63,7 @@ fn read_back<D: Device>(device: &D) -> Result<bool, DeviceError> {
 /// Gathers two rows in a round that is run three times, with other rows and another index each time.
 fn rounds<D: Device>(device: &D) -> Result<bool, DeviceError> {
     const WIDTH: usize = 64;
-    let key =
-        RoundKey { rows: 2, draws: 0, windows: 0, blocks: 0, depth: 0, absorb: false, plain_greedy: true };
+    let key = RoundKey { rows: 2, plain_greedy: true, ..RoundKey::default() };
     let mut x = device.allocate::<bf16>(3 * WIDTH)?;
     let mut index = device.allocate::<i32>(2)?;
     let mut out = device.allocate::<bf16>(2 * WIDTH)?;

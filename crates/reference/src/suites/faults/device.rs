@@ -283,6 +283,13 @@ impl Device for Faulty {
         OracleDevice.copy_columns(x, count, width, out, out_width, offset);
     }
 
+    fn copy_rows(&self, buffer: &mut Vec<bf16>, from: &Vec<i32>, to: &Vec<i32>, count: usize, width: usize) {
+        let mut in_order = to.clone();
+        in_order.sort_unstable();
+        let to = if self.is(Fault::CopiesRowsInOrder) { &in_order } else { to };
+        OracleDevice.copy_rows(buffer, from, to, count, width);
+    }
+
     fn gather_rows(&self, x: &Vec<bf16>, index: &Vec<i32>, count: usize, width: usize, out: &mut Vec<bf16>) {
         let least = if self.is(Fault::GathersNoZeros) { 0 } else { -1 };
         let index = index.iter().map(|index| (*index).max(least)).collect();

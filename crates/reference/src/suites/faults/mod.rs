@@ -87,6 +87,8 @@ faults! {
     TapOffsetIgnored: Parity in Moves;
     /// `copy_columns` copies rows two by two and leaves the last of an odd number.
     CopiesRowsInPairs: Parity in Moves, RowInvariance in Moves;
+    /// `copy_rows` writes in ascending order, whatever it is told.
+    CopiesRowsInOrder: Parity in Moves, RowInvariance in Moves;
     /// `gather_rows` gives row 0 where there is none.
     GathersNoZeros: Parity in Moves;
     /// `accept` takes a draft too many.

@@ -40,7 +40,7 @@ pub enum Group {
     FeedForward,
     /// `route`, `expert_feed_forward`
     Experts,
-    /// `copy_columns`, `gather_rows`
+    /// `copy_columns`, `copy_rows`, `gather_rows`
     Moves,
     /// `draw`, `accept`
     Draws,

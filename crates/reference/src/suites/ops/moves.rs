@@ -1,6 +1,6 @@
-//! `copy_columns` and `gather_rows`: copies, so every bit must be the oracle's.
+//! `copy_columns`, `copy_rows` and `gather_rows`: copies, so every bit must be the oracle's.
 
-use forerunner_tensor::{Device, DeviceError};
+use forerunner_tensor::{Device, DeviceError, bf16};
 
 use super::host::{activations, download, free_lanes, unwritten, upload};
 use super::{RowOp, Visitor};
@@ -13,6 +13,8 @@ struct CopyColumns {
     offset: usize,
 }
 
+struct CopyRows(usize);
+
 struct GatherRows(usize);
 
 pub(super) fn visit<V: Visitor>(visitor: &mut V) {
@@ -20,6 +22,7 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
         visitor.operation(&CopyColumns { width, out_width, offset });
     }
     for width in [64, 97, 256, 2048] {
+        visitor.operation(&CopyRows(width));
         visitor.operation(&GatherRows(width));
     }
 }
@@ -54,6 +57,51 @@ impl RowOp for CopyColumns {
         let mut out = unwritten(device, len)?;
         device.copy_columns(&x, layout.len(), self.width, &mut out, self.out_width, self.offset);
         Ok(vec![Output::of_rows("columns", Bound::Exact, layout, download(device, &out, len)?)])
+    }
+}
+
+impl RowOp for CopyRows {
+    type State<D: Device> = ();
+
+    fn name(&self) -> String {
+        format!("copy_rows {}", self.0)
+    }
+
+    fn lanes(&self) -> Vec<LaneRows> {
+        free_lanes(self.large())
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::Free
+    }
+
+    fn prepare<D: Device>(&self, _device: &D) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Copies the rows, in reverse, to places behind them.
+    fn forward<D: Device>(
+        &self,
+        device: &D,
+        _state: &mut (),
+        layout: &Layout,
+    ) -> Result<Vec<Output>, DeviceError> {
+        let count = layout.len();
+        let mut values = activations(14, layout, self.0, 1.0);
+        values.resize(2 * count * self.0, bf16::ZERO);
+        let mut buffer = upload(device, &values)?;
+        let from: Vec<i32> = (0..count as i32).collect();
+        let to: Vec<i32> = (0..count as i32).map(|row| 2 * count as i32 - 1 - row).collect();
+        device.copy_rows(&mut buffer, &upload(device, &from)?, &upload(device, &to)?, count, self.0);
+        let all = download(device, &buffer, 2 * count * self.0)?;
+        let mut copies = Vec::with_capacity(count * self.0);
+        for row in all[count * self.0..].chunks_exact(self.0).rev() {
+            copies.extend_from_slice(row);
+        }
+        Ok(vec![
+            Output::of_rows("copies", Bound::Exact, layout, copies),
+            Output::of_rows("sources", Bound::Exact, layout, all[..count * self.0].to_vec()),
+        ])
     }
 }
 
