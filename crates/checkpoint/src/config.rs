@@ -1,4 +1,5 @@
-//! What `config.json` says, parsed into types that cannot be wrong (specs/lfm2.md section 1, dspark.md 1.1).
+//! What `config.json` says, parsed into types that cannot be wrong (docs/lfm2.md section 1, docs/dspark.md
+//! section 1.1).
 
 mod drafter;
 mod fields;
@@ -85,8 +86,8 @@ pub struct TargetConfig {
     pub key_value_heads: usize,
     /// `hidden / query_heads`
     pub head_dim: usize,
-    /// Width of the dense feed-forwards, taken from the shape of the first one's gate (specs/lfm2.md 1.3); 0
-    /// when no layer is dense.
+    /// Width of the dense feed-forwards, taken from the shape of the first one's gate (docs/lfm2.md section
+    /// 1.3); 0 when no layer is dense.
     pub intermediate: usize,
     /// Present for [`Family::Lfm2Moe`].
     pub mixture: Option<MixtureConfig>,

@@ -93,7 +93,7 @@ fn read_config(fields: &Fields) -> Result<DrafterConfig, CheckpointError> {
 /// Refuses variants of the drafter that this engine does not compute.
 fn check_supported(fields: &Fields) -> Result<(), CheckpointError> {
     if let Some(kind) = fields.value("speculators_model_type") {
-        // Its slots are trained one position off from DeepSpec's (specs/dspark.md 3.2).
+        // Its slots are trained one position off from DeepSpec's (docs/dspark.md section 3.2).
         return Err(fields.unknown(
             "speculators_model_type",
             kind,

@@ -15,7 +15,7 @@ pub(super) const LAYERS_MAX: usize = 1024;
 /// Data types of the tensors, as `dtype` calls them.
 const DATA_TYPES: [&str; 3] = ["bfloat16", "float16", "float32"];
 
-/// Base of the rotary frequencies when the configuration names none (specs/lfm2.md section 1).
+/// Base of the rotary frequencies when the configuration names none (docs/lfm2.md section 1.1).
 const ROPE_THETA_DEFAULT: f32 = 1e6;
 
 /// The configuration in `directory`, but for `intermediate`, which is the weights' to tell.

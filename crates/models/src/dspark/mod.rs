@@ -1,4 +1,4 @@
-//! The DSpark drafter: a block of drafts from the target's tapped rows (specs/dspark.md sections 2 to 5).
+//! The DSpark drafter: a block of drafts from the target's tapped rows (docs/dspark.md sections 2 to 5).
 
 mod load;
 mod state;
@@ -15,7 +15,7 @@ pub use state::{Activations, State};
 /// A drafter on a device.
 ///
 /// Its queries and keys are permuted at load from interleaved to half-split pairs, which changes no score
-/// (specs/dspark.md section 3.1), so that there is one rotation on every device.
+/// (docs/dspark.md section 3.1), so that there is one rotation on every device.
 pub struct DSpark<D: Device> {
     config: DrafterConfig,
     /// From the tapped rows to the drafter's width.

@@ -32,7 +32,7 @@ impl<D: Device> GatedFeedForward<D> {
 pub enum FeedForward<D: Device> {
     /// The same for every row.
     Dense(GatedFeedForward<D>),
-    /// A few picked experts a row, weighted (specs/lfm2.md section 2.4).
+    /// A few picked experts a row, weighted (docs/lfm2.md section 2.4).
     Experts {
         /// Scores experts.
         router: D::Matrix,

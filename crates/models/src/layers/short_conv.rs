@@ -1,4 +1,4 @@
-//! The gated short convolution of LFM2 (specs/lfm2.md section 2.2).
+//! The gated short convolution of LFM2 (docs/lfm2.md section 2.2).
 
 use forerunner_tensor::{ConvRing, Device, DeviceError, HostMatrix, Rows, bf16};
 

@@ -1,4 +1,4 @@
-//! LFM2 and LFM2-MoE: one family, dense and mixture layers alike (specs/lfm2.md section 2).
+//! LFM2 and LFM2-MoE: one family, dense and mixture layers alike (docs/lfm2.md section 2).
 
 mod load;
 mod state;
