@@ -70,7 +70,7 @@ pub struct HeadNorms<D: Device> {
     pub epsilon: f32,
 }
 
-/// How a router turns logits into picks (specs/lfm2.md section 2.4).
+/// How a router turns logits into picks (docs/lfm2.md section 2.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RouteRule {
     /// Experts picked a row.
@@ -101,7 +101,7 @@ pub struct ExpertWeights<'a> {
     pub down: HostMatrix<'a>,
 }
 
-/// A drafter's sequential head (specs/dspark.md sections 4 and 5).
+/// A drafter's sequential head (docs/dspark.md sections 4 and 5).
 pub struct MarkovHead<D: Device> {
     /// `[vocabulary, rank]`: embeds the previous token.
     pub previous: D::Matrix,
