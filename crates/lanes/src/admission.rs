@@ -15,7 +15,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             match self.open(lane, &sequence) {
                 Ok(held) => {
                     sequence.resume(held, self.limits.page);
-                    sequence.reserve(&self.limits);
+                    sequence.reserve(&self.limits, self.options.copies);
                     self.running[lane] = Some(sequence);
                 }
                 Err(TargetError::Full { .. }) if self.running() > 0 => {

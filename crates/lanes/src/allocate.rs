@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::cost::CostTable;
 use crate::depth::granted_depth;
+use crate::live_costs::Costs;
 
 /// What one lane offers: the chances of its drafts, as a range of the round's chances.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) struct Offer {
 /// What a round has before any draft is let in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'a> {
-    pub costs: &'a CostTable,
+    pub costs: Costs<'a>,
     pub overhead_ms: f64,
     /// Rows that run in any case.
     pub rows: usize,
@@ -54,8 +54,7 @@ const ROUND_MS_LEAST: f64 = 1e-9;
 
 /// Expected tokens a millisecond.
 fn value(tokens: f64, rows: usize, holding: Holding, terms: &Terms<'_>) -> f64 {
-    let hold_ms = terms.costs.hold_ms(holding.lanes, holding.depth);
-    tokens / (terms.costs.round_ms(rows) + terms.overhead_ms + hold_ms).max(ROUND_MS_LEAST)
+    tokens / (terms.costs.ms(rows, holding) + terms.overhead_ms).max(ROUND_MS_LEAST)
 }
 
 /// A lane's next draft.
@@ -107,6 +106,16 @@ impl Allocator {
         &self.grants
     }
 
+    /// Grants every draft a row, as far as there are rows, to one lane after another.
+    pub(crate) fn grant_all(&mut self, offers: &[Offer], mut rows_left: usize) {
+        self.grants.clear();
+        for offer in offers {
+            let granted = offer.chances.len().min(rows_left);
+            rows_left -= granted;
+            self.grants.push(granted);
+        }
+    }
+
     /// The grants of the last call.
     pub(crate) fn grants(&self) -> &[usize] {
         &self.grants
@@ -152,7 +161,7 @@ fn candidate(lane: usize, chances: &[f32], granted: usize) -> Option<Candidate> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::HoldCosts;
+    use crate::cost::{CostTable, HoldCosts};
     use crate::fake::Random;
 
     /// Lanes with their chances, and the terms of a round.
@@ -185,7 +194,7 @@ mod tests {
 
         fn terms(&self) -> Terms<'_> {
             Terms {
-                costs: &self.costs,
+                costs: Costs::of(&self.costs),
                 overhead_ms: 0.1,
                 rows: self.lanes.len(),
                 rows_most: self.rows_most.max(self.lanes.len()),

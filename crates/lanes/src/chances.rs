@@ -1,6 +1,6 @@
 //! The chance that a draft is accepted: from the drafter's confidence, or from the lane's own record.
 
-use crate::target::{HeldDraft, MAX_WINDOW};
+use crate::target::{HeldDraft, MAX_WINDOW, TokenId};
 
 /// What one judged draft moves an acceptance rate: high follows the text faster, low is steadier.
 const RATE_WEIGHT: f32 = 0.15;
@@ -35,11 +35,16 @@ impl Default for Rates {
 }
 
 impl Rates {
+    /// The same chance at every depth.
+    pub(crate) fn seeded(chance: f32) -> Self {
+        Rates([chance; MAX_WINDOW - 1])
+    }
+
     /// Learns from held drafts and the draws that answer them, up to the first miss. The draw after the last
     /// verified draft judges one draft that had no row, for free: so a lane that is granted nothing still learns.
-    pub(crate) fn judge(&mut self, held: &[HeldDraft], drawn: &[u32]) {
-        for ((rate, draft), draw) in self.0.iter_mut().zip(held).zip(drawn) {
-            let hit = draft.token == *draw;
+    pub(crate) fn judge(&mut self, drafts: impl Iterator<Item = TokenId>, drawn: &[TokenId]) {
+        for ((rate, draft), draw) in self.0.iter_mut().zip(drafts).zip(drawn) {
+            let hit = draft == *draw;
             *rate += RATE_WEIGHT * (f32::from(u8::from(hit)) - *rate);
             if !hit {
                 break;
@@ -73,10 +78,6 @@ pub(crate) fn survivals(drafts: &[HeldDraft], temperatures: &[f32], chances: &mu
 mod tests {
     use super::*;
 
-    fn held(tokens: &[u32]) -> Vec<HeldDraft> {
-        tokens.iter().map(|&token| HeldDraft { token, confidence: 0.0 }).collect()
-    }
-
     #[test]
     fn a_lane_without_a_record_has_the_priors() {
         let mut chances = Vec::new();
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn drafts_past_the_first_miss_are_not_judged() {
         let mut rates = Rates::default();
-        rates.judge(&held(&[1, 2, 3]), &[1, 9, 3]);
+        rates.judge([1, 2, 3].into_iter(), &[1, 9, 3]);
         assert!(rates.0[0] > RATE_PRIORS[0] && rates.0[1] < RATE_PRIORS[1]);
         assert_eq!(rates.0[2], RATE_PRIORS[2]);
     }
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn one_draw_judges_the_first_draft_of_a_lane_that_verified_none() {
         let mut rates = Rates::default();
-        rates.judge(&held(&[1, 2]), &[1]);
+        rates.judge([1, 2].into_iter(), &[1]);
         assert!(rates.0[0] > RATE_PRIORS[0]);
         assert_eq!(rates.0[1], RATE_PRIORS[1]);
     }

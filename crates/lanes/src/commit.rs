@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use crate::accept::{self, End};
+use crate::calibrate::ConfidenceSample;
 use crate::clock::{Clock, milliseconds};
 use crate::deliver::{Committed, Delivery, Finish, Finished};
 use crate::depth::Hold;
+use crate::guard::{GuardedRound, Side};
 use crate::lanes::Lanes;
-use crate::plan::Plan;
+use crate::live_costs::Sample;
+use crate::offers::Offered;
+use crate::plan::{Judged, Plan};
 use crate::sequence::Sequence;
-use crate::statistics::DraftOff;
+use crate::statistics::{DraftOff, WindowCounts};
 use crate::target::{RoundOut, Target, TargetError, TokenId, Window, WindowOut};
 
 impl<T: Target, C: Clock> Lanes<T, C> {
@@ -18,19 +22,60 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let windows = self.plan.windows.len();
         assert_eq!(self.out.windows.len(), windows, "the target answered another number of windows");
         self.next_turns = self.plan.next_turns;
-        self.totals.rounds += 1;
-        self.totals.rows += self.plan.tokens.len() as u64;
-        self.learn_costs(took);
+        let steady = self.is_steady();
+        let tokens_before = self.totals.reply_tokens;
         for index in 0..windows {
             self.commit_window(index);
         }
+        self.count_round();
+        let ended = self.deliveries.iter().any(|delivery| delivery.finished.is_some());
+        let tokens = self.totals.reply_tokens - tokens_before;
+        self.learn_costs(milliseconds(took));
+        self.tell_guard(milliseconds(took), tokens as f64, steady && !ended);
     }
 
-    /// The table is corrected here too, once there are bands. A round with prompt rows says little of either.
-    fn learn_costs(&mut self, took: Duration) {
+    /// Whether every lane has been in decode for a round.
+    fn is_steady(&self) -> bool {
+        let sequence = |window: &Window| self.running[window.lane].as_ref();
+        self.plan.windows.iter().filter_map(sequence).all(|sequence| sequence.statistics.rounds >= 2)
+    }
+
+    fn count_round(&mut self) {
+        let Plan { windows, tokens, side, judged, .. } = &self.plan;
+        let drafted = windows.iter().any(|window| window.drafts > 0);
+        self.totals.rounds += 1;
+        self.totals.rows += tokens.len() as u64;
+        self.totals.drafted_rounds += u64::from(drafted);
+        self.totals.plain_rounds += u64::from(!drafted && windows.iter().any(|window| window.draws));
+        self.totals.guarded_rounds += u64::from(*side == Side::Plain && *judged == Judged::Yes);
+    }
+
+    /// A round with prompt rows says little of what rounds of decode cost.
+    fn learn_costs(&mut self, took_ms: f64) {
         let lanes = self.plan.decoding;
         if lanes == self.plan.windows.len() {
-            self.overheads.note(lanes, milliseconds(took), self.plan.table_ms);
+            self.overheads.note(lanes, took_ms, self.plan.expected_ms);
+            let sample = Sample {
+                band: self.plan.key.band,
+                rows: self.plan.tokens.len(),
+                holding: self.plan.holding,
+                took_ms,
+                distinct_experts: self.out.distinct_experts,
+            };
+            self.live_costs.note(&self.options.costs, &sample);
+        }
+    }
+
+    fn tell_guard(&mut self, took_ms: f64, tokens: f64, counts: bool) {
+        let Plan { key, side, judged, windows, .. } = &self.plan;
+        let was_plain = windows.iter().all(|window| window.drafts == 0 && window.hold == 0);
+        match judged {
+            Judged::Yes => {
+                let round = GuardedRound { side: *side, was_plain, took_ms, tokens, counts };
+                self.guards.note(*key, &round);
+            }
+            Judged::AsPlain if counts => self.guards.note_plain(*key, took_ms, tokens),
+            Judged::AsPlain | Judged::No => self.guards.interrupt(),
         }
     }
 
@@ -39,10 +84,20 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let lane = window.lane;
         let sequence = self.running[lane].as_mut().expect("a planned lane runs a sequence");
         let result = Outcome::read(&self.plan, &self.out, index);
-        let Some((tokens, end)) = sequence.apply(window, self.plan.holds[index], &result) else { return };
-        self.totals.reply_tokens += tokens.len() as u64;
-        self.totals.drafts += window.drafts as u64;
-        self.totals.accepted += result.accepted as u64;
+        let applied = Applied {
+            window,
+            hold: self.plan.holds[index],
+            drafts: &self.plan.tokens[window.tokens.end - window.drafts..window.tokens.end],
+            copied: self.plan.offered[index] == Offered::Copy,
+            guarded: self.plan.side == Side::Plain && sequence.may_draft(),
+            lone: self.plan.windows.len() == 1,
+            round: self.round,
+        };
+        if self.plan.offered[index] == Offered::Held && self.confidences.len() < self.confidences.capacity() {
+            self.confidences.push(sequence.confidence_sample(window.drafts, result.accepted));
+        }
+        let Some((tokens, end)) = sequence.apply(&applied, &result) else { return };
+        self.totals.count_window(&applied.counts(&result), tokens.len());
         let id = sequence.id;
         let finished = end.map(|end| {
             self.totals.finished += 1;
@@ -103,9 +158,36 @@ impl<'a> Outcome<'a> {
     }
 }
 
+/// A window and how it came about.
+struct Applied<'a> {
+    window: &'a Window,
+    hold: Hold,
+    drafts: &'a [TokenId],
+    /// Whether the drafts are a copy.
+    copied: bool,
+    /// Whether its guard kept it plain.
+    guarded: bool,
+    /// Whether no other lane had rows.
+    lone: bool,
+    round: u64,
+}
+
+impl Applied<'_> {
+    fn counts(&self, got: &Outcome<'_>) -> WindowCounts {
+        WindowCounts {
+            verified: self.drafts.len(),
+            accepted: got.accepted,
+            held: got.held.len(),
+            copied: self.copied,
+            guarded: self.guarded,
+        }
+    }
+}
+
 impl Sequence {
     /// Moves it past a window: what it committed, and whether that ends it; nothing in the middle of a prompt.
-    fn apply(&mut self, window: &Window, hold: Hold, got: &Outcome<'_>) -> Option<(Committed, Option<End>)> {
+    fn apply(&mut self, applied: &Applied<'_>, got: &Outcome<'_>) -> Option<(Committed, Option<End>)> {
+        let window = applied.window;
         assert_eq!(window.position, self.cached, "lane {} ran at another position", window.lane);
         self.suspect = false;
         self.cached += window.tokens.len() - window.drafts + got.accepted;
@@ -114,22 +196,47 @@ impl Sequence {
             return None;
         }
 
-        if self.held.position == window.position {
-            self.rates.judge(&self.held.drafts, got.drawn);
-        }
         let confirmed = &got.drawn[..=got.accepted];
+        self.judge_drafts(applied, confirmed);
         let (count, end) = accept::cut(confirmed, &self.stop_tokens, self.tokens_left());
         self.tokens.extend(&confirmed[..count]);
-        self.statistics.reply_tokens += count;
-        self.statistics.count_window(window.drafts, got.accepted, got.held.len());
-        self.hold_state = hold.next;
-        if self.drafted {
-            let off = hold.is_off() && self.statistics.drafted_rounds == 0;
-            self.statistics.draft_off = off.then_some(DraftOff::WouldNotPay);
+        if let Some(copies) = &mut self.copies {
+            copies.learn(&self.tokens);
         }
+        self.statistics.reply_tokens += count;
+        self.statistics.count_window(&applied.counts(got));
+        self.hold_state = applied.hold.next;
+        self.say_why_off(applied.hold);
         self.held.position = self.cached;
         self.held.drafts.clear();
         self.held.drafts.extend_from_slice(got.held);
         Some((Committed::new(&confirmed[..count]), end))
+    }
+
+    /// Held drafts are judged by the confirmed tokens even where a copy had the rows.
+    fn judge_drafts(&mut self, applied: &Applied<'_>, confirmed: &[TokenId]) {
+        if self.held.position == applied.window.position {
+            self.rates.judge(self.held.drafts.iter().map(|draft| draft.token), confirmed);
+        }
+        if let Some(copies) = self.copies.as_mut().filter(|_| applied.copied) {
+            copies.judge(applied.drafts, confirmed, applied.round, applied.lone);
+        }
+    }
+
+    fn say_why_off(&mut self, hold: Hold) {
+        let statistics = &mut self.statistics;
+        let off = match statistics.draft_off {
+            Some(reason @ (DraftOff::NotAsked | DraftOff::NoDrafter)) if statistics.drafted_rounds == 0 => {
+                Some(reason)
+            }
+            _ if 2 * statistics.guarded_rounds > statistics.rounds => Some(DraftOff::MeasuredSlower),
+            _ if hold.is_off() && statistics.drafted_rounds == 0 => Some(DraftOff::WouldNotPay),
+            _ => None,
+        };
+        statistics.draft_off = off;
+    }
+
+    fn confidence_sample(&self, verified: usize, accepted: usize) -> ConfidenceSample {
+        ConfidenceSample::new(self.rule.temperature > 0.0, &self.held.drafts, verified, accepted)
     }
 }

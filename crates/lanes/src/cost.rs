@@ -1,7 +1,6 @@
 //! The cost table: measured milliseconds of a round by its rows, and of a hold by its depth and lanes.
 //!
-//! There is one context band, that of the measurement; a longer one is a table of its own, chosen by the lanes
-//! of the round.
+//! It holds what was timed at load, on short contexts; `live_costs` corrects it by the rounds themselves.
 
 /// Measured milliseconds. An empty table says that every round costs the same and a hold nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -9,6 +8,10 @@ pub struct CostTable {
     /// (rows, milliseconds), by rows.
     rows: Vec<(usize, f64)>,
     holds: HoldCosts,
+    /// (rows, distinct experts), by rows; empty for dense models.
+    experts: Vec<(usize, f64)>,
+    /// Milliseconds of one distinct expert, 0 where experts do not explain what rounds cost.
+    expert_ms: f64,
 }
 
 /// What a hold adds to a round.
@@ -24,16 +27,16 @@ impl CostTable {
     /// A table of samples. Rows, depths and lanes rise strictly; milliseconds are finite and not negative.
     pub fn new(rows: Vec<(usize, f64)>, holds: HoldCosts) -> Self {
         for samples in [&rows, &holds.by_depth, &holds.by_lanes] {
-            assert!(
-                samples.windows(2).all(|pair| pair[0].0 < pair[1].0),
-                "samples out of order: {samples:?}"
-            );
-            assert!(
-                samples.iter().all(|&(at, ms)| at > 0 && ms.is_finite() && ms >= 0.0),
-                "bad sample: {samples:?}"
-            );
+            assert!(are_samples(samples), "out of order or not finite: {samples:?}");
         }
-        CostTable { rows, holds }
+        CostTable { rows, holds, experts: Vec::new(), expert_ms: 0.0 }
+    }
+
+    /// Adds the distinct experts of the rounds that were timed, by rows.
+    pub fn with_experts(self, experts: Vec<(usize, f64)>) -> Self {
+        assert!(are_samples(&experts), "out of order or not finite: {experts:?}");
+        let expert_ms = slope(&self.rows, &experts);
+        CostTable { experts, expert_ms, ..self }
     }
 
     /// Milliseconds of a round of so many rows that holds nothing.
@@ -55,6 +58,21 @@ impl CostTable {
         one_lane * growth
     }
 
+    /// Distinct experts of a timed round of so many rows, summed over layers; 0 for dense models.
+    pub fn experts(&self, rows: usize) -> f64 {
+        interpolate(&self.experts, rows).unwrap_or(0.0)
+    }
+
+    /// How much of a round of so many rows is the price of its distinct experts, in milliseconds.
+    pub(crate) fn experts_ms(&self, rows: usize) -> f64 {
+        self.expert_ms * self.experts(rows)
+    }
+
+    /// The samples of distinct experts, for display.
+    pub fn expert_samples(&self) -> &[(usize, f64)] {
+        &self.experts
+    }
+
     /// The row samples, for display.
     pub fn row_samples(&self) -> &[(usize, f64)] {
         &self.rows
@@ -64,6 +82,31 @@ impl CostTable {
     pub fn hold_samples(&self) -> &HoldCosts {
         &self.holds
     }
+}
+
+/// Share of the variance of round times that experts must explain before they are priced.
+const EXPLAINED_LEAST: f64 = 0.9;
+
+/// Whether rows, depths or lanes rise strictly and their values are finite and not negative.
+pub(crate) fn are_samples(samples: &[(usize, f64)]) -> bool {
+    samples.windows(2).all(|pair| pair[0].0 < pair[1].0)
+        && samples.iter().all(|&(at, value)| at > 0 && value.is_finite() && value >= 0.0)
+}
+
+/// Milliseconds by which rounds grow with each distinct expert: least squares over the row counts that have both,
+/// 0 unless that explains what they cost.
+fn slope(rows: &[(usize, f64)], experts: &[(usize, f64)]) -> f64 {
+    let pairs =
+        || rows.iter().filter_map(|&(at, ms)| Some((experts.iter().find(|sample| sample.0 == at)?.1, ms)));
+    let count = pairs().count() as f64;
+    let mean_experts = pairs().map(|pair| pair.0).sum::<f64>() / count;
+    let mean_ms = pairs().map(|pair| pair.1).sum::<f64>() / count;
+    let moment =
+        |of: fn(f64, f64) -> f64| pairs().map(|(experts, ms)| of(experts - mean_experts, ms - mean_ms)).sum();
+    let (both, in_experts, in_ms): (f64, f64, f64) =
+        (moment(|experts, ms| experts * ms), moment(|experts, _| experts * experts), moment(|_, ms| ms * ms));
+    let explains = both > 0.0 && both * both >= EXPLAINED_LEAST * in_experts * in_ms;
+    if explains { both / in_experts } else { 0.0 }
 }
 
 /// Linear between samples, the first one before them, in proportion past the last one.

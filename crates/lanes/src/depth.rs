@@ -1,6 +1,7 @@
 //! The depth rule: whether a lane holds drafts for its next round, and how many.
 
-use crate::cost::CostTable;
+use crate::allocate::Holding;
+use crate::live_costs::Costs;
 
 /// Drafts asked beyond the last grant: enough for a lane that gets better to show it, at the price of Markov
 /// steps that are not used.
@@ -14,6 +15,9 @@ const SKIP: u64 = 16;
 
 /// Share of plain time that those probes may take; a dear drafter is asked more seldom.
 const PROBE_BUDGET: f64 = 0.02;
+
+/// Share of a plain round that joining a pass may take.
+const JOIN_BUDGET: f64 = 0.005;
 
 /// Where a lane stands between drafting and not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +35,17 @@ pub(crate) struct Hold {
     pub next: HoldState,
 }
 
+impl Hold {
+    /// Whether the lane was judged not worth drafting for now.
+    pub(crate) fn is_off(&self) -> bool {
+        matches!(self.next, HoldState::Skipping { .. })
+    }
+}
+
 /// What a round of decode lanes costs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prices<'a> {
-    pub costs: &'a CostTable,
+    pub costs: Costs<'a>,
     pub lanes: usize,
     pub overhead_ms: f64,
 }
@@ -64,8 +75,9 @@ impl Prices<'_> {
         for (index, chance) in chances.enumerate() {
             let depth = index + 1;
             tokens += f64::from(chance);
-            let round_ms = self.costs.round_ms(self.lanes * (1 + depth)) + self.overhead_ms;
-            let drafted = lanes * tokens / (round_ms + self.costs.hold_ms(self.lanes, depth));
+            let holding = Holding { lanes: self.lanes, depth };
+            let round_ms = self.costs.ms(self.lanes * (1 + depth), holding) + self.overhead_ms;
+            let drafted = lanes * tokens / round_ms;
             if drafted > forecast.drafted {
                 forecast = Forecast { plain, drafted, depth };
             }
@@ -74,7 +86,7 @@ impl Prices<'_> {
     }
 
     fn plain_ms(&self) -> f64 {
-        self.costs.round_ms(self.lanes) + self.overhead_ms
+        self.costs.ms(self.lanes, Holding::default()) + self.overhead_ms
     }
 
     /// Whether it would pay if every draft were accepted.
@@ -125,6 +137,14 @@ pub(crate) fn without_offer(state: HoldState, round: u64, record: &[f32], prices
     }
 }
 
+/// Depth at which a lane that would hold nothing joins a pass that runs for others: to be asked again is worth a
+/// small part of a plain round, and no more.
+pub(crate) fn joining(most: usize, pass: &Holding, prices: &Prices<'_>) -> usize {
+    let with = |lanes| prices.costs.hold_ms(lanes, pass.depth.max(PROBE_DEPTH));
+    let price = with(pass.lanes + 1) - with(pass.lanes);
+    if price <= JOIN_BUDGET * prices.plain_ms() { PROBE_DEPTH.min(most) } else { 0 }
+}
+
 /// Skips twice as many holds as before. Lanes that skip alike probe in the same rounds, where one pass of the
 /// drafter serves them all.
 fn skip(state: HoldState, round: u64, most: u64) -> HoldState {
@@ -138,7 +158,7 @@ fn skip(state: HoldState, round: u64, most: u64) -> HoldState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::HoldCosts;
+    use crate::cost::{CostTable, HoldCosts};
 
     const RECORD: [f32; 4] = [0.8, 0.6, 0.4, 0.2];
 
@@ -148,7 +168,7 @@ mod tests {
     }
 
     fn prices(costs: &CostTable) -> Prices<'_> {
-        Prices { costs, lanes: 1, overhead_ms: 0.0 }
+        Prices { costs: Costs::of(costs), lanes: 1, overhead_ms: 0.0 }
     }
 
     #[test]
@@ -201,6 +221,17 @@ mod tests {
         }
         let HoldState::Skipping { skip, .. } = state else { panic!("not skipping") };
         assert!(8.0 / skip as f64 <= PROBE_BUDGET * 10.0, "a probe every {skip} rounds");
+    }
+
+    #[test]
+    fn a_refused_lane_joins_a_pass_where_its_place_costs_next_to_nothing() {
+        let holds =
+            |growth| HoldCosts { by_depth: vec![(1, 1.0), (8, 1.0)], by_lanes: vec![(1, 1.0), (2, growth)] };
+        let depth = |growth| {
+            let costs = CostTable::new(vec![(1, 10.0), (64, 10.0)], holds(growth));
+            joining(7, &Holding { lanes: 1, depth: 4 }, &prices(&costs))
+        };
+        assert_eq!((depth(1.04), depth(1.06)), (PROBE_DEPTH, 0));
     }
 
     #[test]

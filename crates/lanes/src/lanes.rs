@@ -3,10 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::band::band;
+use crate::calibrate::ConfidenceSample;
 use crate::chances::Calibration;
 use crate::clock::{Clock, SystemClock};
 use crate::cost::CostTable;
 use crate::deliver::Delivery;
+use crate::guards::{GuardState, Guards};
+use crate::live_costs::LiveCosts;
 use crate::overhead::Overheads;
 use crate::plan::{Plan, Situation};
 use crate::sequence::{NewSequence, Sequence, SequenceId, SubmitError};
@@ -26,6 +30,11 @@ pub struct Options {
     pub costs: CostTable,
     /// Temperatures of the drafter's confidences.
     pub calibration: Calibration,
+    /// Whether sequences may copy from their own earlier tokens.
+    pub copies: bool,
+    /// Every lane holds as deep as it can and every draft is verified, with no copies and no guards, whatever it
+    /// costs: for measuring acceptance where the guards would not draft.
+    pub force_drafts: bool,
 }
 
 impl Default for Options {
@@ -35,6 +44,8 @@ impl Default for Options {
             max_waiting: 64,
             costs: CostTable::default(),
             calibration: Calibration::default(),
+            copies: true,
+            force_drafts: false,
         }
     }
 }
@@ -54,10 +65,16 @@ pub struct Lanes<T: Target, C: Clock = SystemClock> {
     pub(crate) plan: Plan,
     pub(crate) out: RoundOut,
     pub(crate) overheads: Overheads,
+    pub(crate) live_costs: LiveCosts,
+    pub(crate) guards: Guards,
+    /// What the drafter said and what became of it, until its capacity is full.
+    pub(crate) confidences: Vec<ConfidenceSample>,
     pub(crate) next_turns: NextTurns,
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) totals: Totals,
-    round: u64,
+    pub(crate) round: u64,
+    /// When the last round ended, if lanes have been live since.
+    round_ended: Option<Duration>,
     next_id: u64,
 }
 
@@ -92,10 +109,14 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             plan: Plan::with_capacity(&limits),
             out,
             overheads: Overheads::new(limits.lanes),
+            live_costs: LiveCosts::default(),
+            guards: Guards::default(),
+            confidences: Vec::new(),
             next_turns: NextTurns::default(),
             deliveries: Vec::with_capacity(limits.lanes),
             totals: Totals::default(),
             round: 0,
+            round_ended: None,
             next_id: 0,
             limits,
         }
@@ -171,20 +192,31 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             limits: &self.limits,
             options: &self.options,
             overheads: &self.overheads,
+            live_costs: &self.live_costs,
+            guards: &self.guards,
             next_turns: self.next_turns,
             round: self.round,
         });
         if !self.plan.windows.is_empty() {
             self.run();
         }
+        if self.running() == 0 {
+            self.round_ended = None;
+        }
         &self.deliveries
     }
 
     fn run(&mut self) {
         let started = self.clock.now();
+        if let Some(ended) = self.round_ended {
+            self.totals.round_gap += started.saturating_sub(ended);
+            self.totals.round_gaps += 1;
+        }
         let round = Round { tokens: &self.plan.tokens, windows: &self.plan.windows, masks: &[] };
         let result = self.target.round(&round, &mut self.out);
-        let took = self.clock.now().saturating_sub(started);
+        let ended = self.clock.now();
+        self.round_ended = Some(ended);
+        let took = ended.saturating_sub(started);
         self.round += 1;
         match result {
             Ok(()) => self.commit(took),
@@ -223,6 +255,27 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// Counts over all sequences.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// What the guards have found, for each kind of round that has been seen.
+    pub fn guards(&self) -> impl Iterator<Item = GuardState> {
+        self.guards.states()
+    }
+
+    /// Records the confidences of the next `most` windows that verify drafts.
+    pub fn record_confidences(&mut self, most: usize) {
+        self.confidences = Vec::with_capacity(most);
+    }
+
+    /// The confidences that were recorded, for [`Calibration::fit`]; recording ends.
+    pub fn take_confidences(&mut self) -> Vec<ConfidenceSample> {
+        std::mem::take(&mut self.confidences)
+    }
+
+    /// Distinct experts of rounds of so many rows at this context length, in proportion to those that the cost
+    /// table was timed with; nothing before there were such rounds.
+    pub fn experts_share(&self, context: usize, rows: usize) -> Option<f64> {
+        self.live_costs.experts_share(band(context), rows)
     }
 
     /// What rounds and holds cost.

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use crate::clock::{Clock, milliseconds};
 use crate::cost::{CostTable, HoldCosts};
+use crate::curve::ROWS;
 use crate::target::{
     Limits, MAX_WINDOW, OpenLane, PendingSource, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
     Window,
 };
-
-/// Row counts that are timed, as far as rounds of decode windows can have them.
-const ROWS: [usize; 17] = [1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
 
 /// Lane counts for which a hold is timed.
 const HOLD_LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];

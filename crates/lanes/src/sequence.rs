@@ -1,6 +1,7 @@
 //! A sequence: its tokens, how many of them the target holds, and what it has learnt about its drafts.
 
 use crate::chances::Rates;
+use crate::copies::Copies;
 use crate::depth::HoldState;
 use crate::statistics::{DraftOff, SequenceStatistics};
 use crate::target::{HeldDraft, Limits, MAX_WINDOW, SamplingRule, TokenId};
@@ -95,6 +96,9 @@ pub(crate) struct Sequence {
     pub held: Held,
     pub rates: Rates,
     pub hold_state: HoldState,
+    /// Its earlier tokens to copy from, if drafts were asked for.
+    pub copies: Option<Copies>,
+    asked: bool,
     /// A round with this lane and others has failed; its next round is its own, to tell who is at fault.
     pub suspect: bool,
     pub statistics: SequenceStatistics,
@@ -124,6 +128,8 @@ impl Sequence {
             held: Held::default(),
             rates: Rates::default(),
             hold_state: HoldState::Open,
+            copies: None,
+            asked: new.draft,
             suspect: false,
             statistics,
         }
@@ -141,8 +147,13 @@ impl Sequence {
     }
 
     /// Takes the memory that its rounds will need, so that they take none.
-    pub(crate) fn reserve(&mut self, limits: &Limits) {
+    pub(crate) fn reserve(&mut self, limits: &Limits, copies: bool) {
         self.tokens.reserve_exact(self.max_tokens);
+        if copies && self.asked {
+            let mut copies = Copies::with_capacity(self.tokens.len() + self.max_tokens);
+            copies.learn(&self.tokens);
+            self.copies = Some(copies);
+        }
         self.held.drafts.reserve_exact(limits.block);
     }
 
@@ -167,10 +178,27 @@ impl Sequence {
         if self.held.position != self.cached || self.in_prefill() {
             return &[];
         }
-        let most = (self.tokens_left() - 1).min(MAX_WINDOW - 1).min(self.held.drafts.len());
-        let drafts = &self.held.drafts[..most];
-        let end = drafts.iter().position(|draft| self.stop_tokens.contains(&draft.token)).unwrap_or(most);
-        &drafts[..end]
+        let drafts = &self.held.drafts[..self.most_drafts().min(self.held.drafts.len())];
+        let end = drafts.iter().position(|draft| self.stop_tokens.contains(&draft.token));
+        &drafts[..end.unwrap_or(drafts.len())]
+    }
+
+    /// A copy that a window may verify now, and how the sequence's copies have done.
+    pub(crate) fn copy(&self, round: u64) -> Option<(&[TokenId], &Rates)> {
+        let copies = self.copies.as_ref().filter(|_| !self.in_prefill())?;
+        let copied = copies.propose(&self.tokens, round, self.most_drafts());
+        let end = copied.iter().position(|token| self.stop_tokens.contains(token)).unwrap_or(copied.len());
+        (end > 0).then_some((&copied[..end], &copies.rates))
+    }
+
+    /// Drafts that a window may have: the last token that the reply may have needs no row.
+    fn most_drafts(&self) -> usize {
+        (self.tokens_left() - 1).min(MAX_WINDOW - 1)
+    }
+
+    /// Whether drafts of any kind may be verified for it.
+    pub(crate) fn may_draft(&self) -> bool {
+        self.drafted || self.copies.is_some()
     }
 
     /// Whether the drafter expects the next draw to end the reply; then a hold would be for nothing.

@@ -1,5 +1,9 @@
 //! Counts kept for a sequence and for all of them.
 
+use std::time::Duration;
+
+use crate::target::MAX_WINDOW;
+
 /// What one sequence took. A drafted reply's text does not depend on any of this.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SequenceStatistics {
@@ -17,11 +21,18 @@ pub struct SequenceStatistics {
     pub drafted_rounds: u64,
     /// Rounds that made drafts for the next one.
     pub holds: u64,
-    /// Drafts verified.
+    /// Rounds that its guard kept plain.
+    pub guarded_rounds: u64,
+    /// Drafts verified, copies among them.
     pub drafts: u64,
-    /// Drafts accepted.
+    /// Drafts accepted, copies among them.
     pub accepted: u64,
-    /// For each draft position of a window: how many drafts were verified there, and how many of them accepted.
+    /// Copied tokens verified.
+    pub copies: u64,
+    /// Copied tokens accepted.
+    pub copies_accepted: u64,
+    /// For each position of the drafter's drafts in a window: how many were verified there, and how many of them
+    /// accepted.
     pub by_position: Vec<(u64, u64)>,
     /// Why it ran without drafts, if it did.
     pub draft_off: Option<DraftOff>,
@@ -33,16 +44,39 @@ impl SequenceStatistics {
         if self.rounds == 0 { 0.0 } else { self.reply_tokens as f64 / self.rounds as f64 }
     }
 
-    pub(crate) fn count_window(&mut self, verified: usize, accepted: usize, held: usize) {
+    pub(crate) fn count_window(&mut self, counts: &WindowCounts) {
+        let (verified, accepted) = (counts.verified as u64, counts.accepted as u64);
         self.rounds += 1;
         self.drafted_rounds += u64::from(verified > 0);
-        self.holds += u64::from(held > 0);
-        self.drafts += verified as u64;
-        self.accepted += accepted as u64;
-        for (depth, position) in self.by_position[..verified].iter_mut().enumerate() {
-            position.0 += 1;
-            position.1 += u64::from(depth < accepted);
+        self.guarded_rounds += u64::from(counts.guarded);
+        self.holds += u64::from(counts.held > 0);
+        self.drafts += verified;
+        self.accepted += accepted;
+        if counts.copied {
+            self.copies += verified;
+            self.copies_accepted += accepted;
+        } else {
+            count_positions(&mut self.by_position, counts);
         }
+    }
+}
+
+/// What a window that drew has to be counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WindowCounts {
+    pub verified: usize,
+    pub accepted: usize,
+    pub held: usize,
+    /// Whether its drafts were a copy.
+    pub copied: bool,
+    /// Whether it could have drafted and its guard kept it plain.
+    pub guarded: bool,
+}
+
+fn count_positions(by_position: &mut [(u64, u64)], counts: &WindowCounts) {
+    for (depth, position) in by_position[..counts.verified].iter_mut().enumerate() {
+        position.0 += 1;
+        position.1 += u64::from(depth < counts.accepted);
     }
 }
 
@@ -55,6 +89,8 @@ pub enum DraftOff {
     NoDrafter,
     /// By the cost table and the chances, no window with drafts would have been faster than one without.
     WouldNotPay,
+    /// Rounds with drafts were measured and were slower than rounds without.
+    MeasuredSlower,
 }
 
 impl std::fmt::Display for DraftOff {
@@ -63,6 +99,7 @@ impl std::fmt::Display for DraftOff {
             DraftOff::NotAsked => "drafting was turned off for this request",
             DraftOff::NoDrafter => "no drafter is loaded",
             DraftOff::WouldNotPay => "drafting would not have been faster here",
+            DraftOff::MeasuredSlower => "drafting was measured to be slower here",
         })
     }
 }
@@ -72,20 +109,52 @@ impl std::fmt::Display for DraftOff {
 pub struct Totals {
     /// Rounds that the target ran.
     pub rounds: u64,
+    /// Rounds among them in which replies moved and no draft was verified.
+    pub plain_rounds: u64,
+    /// Rounds among them that verified at least one draft.
+    pub drafted_rounds: u64,
+    /// Plain rounds that a guard kept so, although a lane could have drafted.
+    pub guarded_rounds: u64,
     /// Rounds that it failed.
     pub failed_rounds: u64,
     /// Rows of the rounds that ran.
     pub rows: u64,
     /// Tokens committed.
     pub reply_tokens: u64,
-    /// Drafts verified.
+    /// Drafts verified, copies among them.
     pub drafts: u64,
-    /// Drafts accepted.
+    /// Drafts accepted, copies among them.
     pub accepted: u64,
+    /// Copied tokens verified.
+    pub copies: u64,
+    /// Copied tokens accepted.
+    pub copies_accepted: u64,
+    /// For each position of the drafter's drafts in a window: how many were verified there, and how many of them
+    /// accepted.
+    pub by_position: [(u64, u64); MAX_WINDOW - 1],
+    /// Host time between two rounds, summed over those that followed one another.
+    pub round_gap: Duration,
+    /// How many gaps that is.
+    pub round_gaps: u64,
     /// Sequences that ended by a stop token, a stop string or their length.
     pub finished: u64,
     /// Sequences cancelled.
     pub cancelled: u64,
     /// Sequences that the target could not hold or failed on.
     pub failed: u64,
+}
+
+impl Totals {
+    pub(crate) fn count_window(&mut self, counts: &WindowCounts, committed: usize) {
+        let (verified, accepted) = (counts.verified as u64, counts.accepted as u64);
+        self.reply_tokens += committed as u64;
+        self.drafts += verified;
+        self.accepted += accepted;
+        if counts.copied {
+            self.copies += verified;
+            self.copies_accepted += accepted;
+        } else {
+            count_positions(&mut self.by_position, counts);
+        }
+    }
 }

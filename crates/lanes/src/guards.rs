@@ -1,0 +1,117 @@
+//! The guards of all kinds of rounds: lone or shared by so many lanes, at short or long contexts.
+
+use crate::band::{BANDS, band, band_start};
+use crate::guard::{Guard, GuardedRound, Side, SideRecord};
+
+/// Most lanes of each kind of round: few are told apart, many cost alike.
+const LANES: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 32, 64, 128, usize::MAX];
+
+/// A kind of round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GuardKey {
+    lanes: usize,
+    pub band: usize,
+}
+
+impl GuardKey {
+    /// The kind of a round that `lanes` lanes share, whose contexts have `tokens` tokens together.
+    pub(crate) fn new(lanes: usize, tokens: usize) -> Self {
+        GuardKey { lanes: LANES.partition_point(|&most| most < lanes), band: band(tokens / lanes.max(1)) }
+    }
+
+    fn index(self) -> usize {
+        self.lanes * BANDS + self.band
+    }
+}
+
+/// What a guard has found, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GuardState {
+    /// Fewest and most lanes of its rounds.
+    pub lanes: (usize, usize),
+    /// Shortest context of its rounds, on average over their lanes.
+    pub context_least: usize,
+    /// The side that it rests on.
+    pub rests_on: Side,
+    /// Its plain rounds.
+    pub plain: SideRecord,
+    /// Its drafted rounds.
+    pub drafted: SideRecord,
+}
+
+/// All guards. They outlive requests: one that begins where drafting lost begins plain.
+#[derive(Debug)]
+pub(crate) struct Guards {
+    guards: Vec<Option<Guard>>,
+    /// Kind and side of the round before.
+    last: Option<(GuardKey, Side)>,
+}
+
+impl Default for Guards {
+    fn default() -> Self {
+        Guards { guards: vec![None; LANES.len() * BANDS], last: None }
+    }
+}
+
+impl Guards {
+    /// The side of a round of this kind.
+    pub(crate) fn side(&self, key: GuardKey) -> Side {
+        match &self.guards[key.index()] {
+            Some(guard) => guard.side(),
+            None => self.first(key).rests_on,
+        }
+    }
+
+    /// The side that the guard of this kind rests on.
+    pub(crate) fn rests_on(&self, key: GuardKey) -> Side {
+        match &self.guards[key.index()] {
+            Some(guard) => guard.rests_on,
+            None => self.first(key).rests_on,
+        }
+    }
+
+    /// A guard without rounds, like that of the next shorter contexts that has some. Drafting only gets worse as
+    /// contexts grow.
+    fn first(&self, key: GuardKey) -> Guard {
+        let shorter = self.guards[key.lanes * BANDS..key.index()].iter().flatten().next_back();
+        shorter
+            .map_or(Guard::new(Side::Drafted, 0.0), |guard| Guard::new(guard.rests_on, guard.loss_expected()))
+    }
+
+    /// Learns from a round of this kind.
+    pub(crate) fn note(&mut self, key: GuardKey, round: &GuardedRound) {
+        let same = self.last.replace((key, round.side)) == Some((key, round.side));
+        let first = self.first(key);
+        let guard = self.guards[key.index()].get_or_insert(first);
+        guard.note(&GuardedRound { counts: round.counts && same, ..*round });
+    }
+
+    /// Learns from a round whose lanes may not draft.
+    pub(crate) fn note_plain(&mut self, key: GuardKey, took_ms: f64, tokens: f64) {
+        let same = self.last.replace((key, Side::Plain)) == Some((key, Side::Plain));
+        let first = self.first(key);
+        if same {
+            self.guards[key.index()].get_or_insert(first).note_plain(took_ms, tokens);
+        }
+    }
+
+    /// A round came between that no guard counts.
+    pub(crate) fn interrupt(&mut self) {
+        self.last = None;
+    }
+
+    /// What the guards have found that have seen rounds.
+    pub(crate) fn states(&self) -> impl Iterator<Item = GuardState> {
+        let seen = self.guards.iter().enumerate().filter_map(|(index, guard)| Some((index, guard.as_ref()?)));
+        seen.map(|(index, guard)| {
+            let lanes = index / BANDS;
+            GuardState {
+                lanes: (if lanes == 0 { 1 } else { LANES[lanes - 1] + 1 }, LANES[lanes]),
+                context_least: band_start(index % BANDS),
+                rests_on: guard.rests_on,
+                plain: guard.plain,
+                drafted: guard.drafted,
+            }
+        })
+    }
+}
