@@ -278,6 +278,17 @@ impl Device for CpuDevice {
         copies::copy_columns(x, count, width, out, out_width, offset);
     }
 
+    fn copy_rows(
+        &self,
+        buffer: &mut Buffer<bf16>,
+        from: &Buffer<i32>,
+        to: &Buffer<i32>,
+        count: usize,
+        width: usize,
+    ) {
+        copies::copy_rows(buffer, &from[..count], &to[..count], width);
+    }
+
     fn gather_rows(
         &self,
         x: &Buffer<bf16>,

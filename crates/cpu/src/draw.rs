@@ -9,7 +9,7 @@ use crate::arithmetic::{Arithmetic, kernels};
 use crate::filter::{Candidate, filter};
 use crate::grid::{Grid, over_rows};
 use crate::linear::with_sums;
-use crate::math::{LANES, exp, highest, padded};
+use crate::math::{LANES, add_lanes, exp, higher, highest, highest_lane, padded};
 use crate::noise;
 use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
@@ -102,16 +102,18 @@ kernels! {
         let (blocks, rest) = values.as_chunks::<LANES>();
         let last = padded(rest, f32::NEG_INFINITY);
         for (index, block) in blocks.iter().chain(std::iter::once(&last)).enumerate() {
-            if block.iter().fold(false, |any, &value| any | (value >= hopeless)) {
+            if highest_lane(block) >= hopeless {
                 let first = (index * LANES) as u32;
                 let mut noisy = noise::gumbel(rule, first);
-                for (noisy, value) in noisy.iter_mut().zip(block) {
-                    let kept = keeps(*value, highest, rule.min_p);
-                    *noisy = if kept { *value + *noisy } else { f32::NEG_INFINITY };
+                add_lanes(&mut noisy, block);
+                if rule.min_p > 0.0 {
+                    for lane in 0..LANES {
+                        let kept = keeps(block[lane], highest, rule.min_p);
+                        noisy[lane] = if kept { noisy[lane] } else { f32::NEG_INFINITY };
+                    }
                 }
                 lanes.offer(&noisy, first);
-                let best = noisy.iter().fold(hopeless, |best, &value| if value > best { value } else { best });
-                hopeless = hopeless.max(best - noise::HIGHEST);
+                hopeless = higher(highest_lane(&noisy) - noise::HIGHEST, hopeless);
             }
         }
         lanes.best()

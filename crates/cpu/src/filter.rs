@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use forerunner_tensor::DrawRow;
 
 use crate::arithmetic::{Arithmetic, kernels};
-use crate::math::{LANES, add_lanes, exp, padded, sum_lanes};
+use crate::math::{LANES, exp, padded, sum_lanes};
 
 /// A token and its value after penalties and temperature.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,10 +65,17 @@ kernels! {
         let mut lanes = [0.0; LANES];
         let (blocks, rest) = values.as_chunks::<LANES>();
         for block in blocks {
-            add_lanes(&mut lanes, &block.map(|value| exp(value - highest)));
+            add_weights(&mut lanes, block, highest);
         }
-        add_lanes(&mut lanes, &padded(rest, f32::NEG_INFINITY).map(|value| exp(value - highest)));
+        add_weights(&mut lanes, &padded(rest, f32::NEG_INFINITY), highest);
         sum_lanes(&lanes)
+    }
+}
+
+#[inline(always)]
+fn add_weights(lanes: &mut [f32; LANES], block: &[f32; LANES], highest: f32) {
+    for lane in 0..LANES {
+        lanes[lane] += exp(block[lane] - highest);
     }
 }
 

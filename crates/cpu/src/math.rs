@@ -16,6 +16,26 @@ pub(crate) fn sum_lanes(lanes: &[f32; LANES]) -> f32 {
     (fours[0] + fours[2]) + (fours[1] + fours[3])
 }
 
+/// The higher of two numbers.
+#[inline(always)]
+pub(crate) fn higher(one: f32, other: f32) -> f32 {
+    if one > other { one } else { other }
+}
+
+/// The highest of 16 lanes.
+#[inline(always)]
+pub(crate) fn highest_lane(lanes: &[f32; LANES]) -> f32 {
+    let mut eights = [0.0; 8];
+    for lane in 0..8 {
+        eights[lane] = higher(lanes[lane], lanes[lane + 8]);
+    }
+    let mut fours = [0.0; 4];
+    for lane in 0..4 {
+        fours[lane] = higher(eights[lane], eights[lane + 4]);
+    }
+    higher(higher(fours[0], fours[2]), higher(fours[1], fours[3]))
+}
+
 /// The last values, which are fewer than a block, and `filler` after them: a block like the others, so that loops
 /// have no second body.
 #[inline(always)]
@@ -52,10 +72,11 @@ pub(crate) fn highest(values: &[f32]) -> f32 {
     let (blocks, rest) = values.as_chunks::<LANES>();
     for block in blocks {
         for lane in 0..LANES {
-            lanes[lane] = if block[lane] > lanes[lane] { block[lane] } else { lanes[lane] };
+            lanes[lane] = higher(block[lane], lanes[lane]);
         }
     }
-    rest.iter().chain(&lanes).fold(f32::NEG_INFINITY, |best, &value| if value > best { value } else { best })
+    let rest = padded(rest, f32::NEG_INFINITY);
+    highest_lane(&std::array::from_fn(|lane| higher(rest[lane], lanes[lane])))
 }
 
 /// `e^x`: within 2 units in the last place where the result is a normal number, 0 below, infinite above.

@@ -17,11 +17,15 @@ const STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 /// The noise of tokens `first..first + 16` in the draw that `rule` describes.
 #[inline(always)]
 pub(crate) fn gumbel(rule: &DrawRow, first: u32) -> [f32; LANES] {
-    words(rule, first).map(|word| {
+    let words = words(rule, first);
+    // A loop: the method `map` of arrays is not always inlined, and then not compiled for the mode.
+    let mut noise = [0.0; LANES];
+    for lane in 0..LANES {
         // The upper 23 bits, in the middle of their interval: exact in fp32, never 0 or 1.
-        let uniform = ((word >> 9) as f32 + 0.5) * (1.0 / 8_388_608.0);
-        -ln(-ln(uniform))
-    })
+        let uniform = ((words[lane] >> 9) as f32 + 0.5) * (1.0 / 8_388_608.0);
+        noise[lane] = -ln(-ln(uniform));
+    }
+    noise
 }
 
 /// Philox states in one register of eight 64-bit lanes.
@@ -32,13 +36,18 @@ const HALF: usize = LANES / 2;
 fn words(rule: &DrawRow, first: u32) -> [u32; LANES] {
     let low = half_words(rule, first);
     let high = half_words(rule, first.wrapping_add(HALF as u32));
-    std::array::from_fn(|lane| if lane < HALF { low[lane] } else { high[lane - HALF] })
+    let mut words = [0; LANES];
+    for lane in 0..HALF {
+        words[lane] = low[lane] as u32;
+        words[HALF + lane] = high[lane] as u32;
+    }
+    words
 }
 
 /// As [`words`], of 8 tokens. The words stand in the low halves of 64-bit lanes, whose upper halves are never read,
 /// so that a product is one instruction and nothing is moved between lanes.
 #[inline(always)]
-fn half_words(rule: &DrawRow, first: u32) -> [u32; HALF] {
+fn half_words(rule: &DrawRow, first: u32) -> [u64; HALF] {
     const LOW: u64 = 0xffff_ffff;
     let mut a = [u64::from(rule.position); HALF];
     let mut b: [u64; HALF] = std::array::from_fn(|lane| u64::from(first.wrapping_add(lane as u32)));
@@ -56,7 +65,7 @@ fn half_words(rule: &DrawRow, first: u32) -> [u32; HALF] {
             d[lane] = first;
         }
     }
-    a.map(|word| word as u32)
+    a
 }
 
 #[cfg(test)]

@@ -41,6 +41,14 @@ pub(crate) fn copy_columns(
     }
 }
 
+/// Copies row `from[i]` of `values[.., width]` to row `to[i]`.
+pub(crate) fn copy_rows(values: &mut [bf16], from: &[i32], to: &[i32], width: usize) {
+    for (&from, &to) in from.iter().zip(to) {
+        let (from, to) = (from as usize * width, to as usize * width);
+        values.copy_within(from..from + width, to);
+    }
+}
+
 /// Row `index[i]` of `x`, zeros where the index is -1.
 pub(crate) fn gather_rows(x: &[bf16], index: &[i32], width: usize, out: &mut [bf16]) {
     for (index, out) in index.iter().zip(out.chunks_exact_mut(width)) {
