@@ -40,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
     violations.extend(function_lengths(&sources)?);
     let exists = |path: &str| workspace::root().join(path).exists();
     violations.extend(documents.iter().flat_map(|file| links::missing(&file.path, &file.text, &exists)));
+    violations.extend(sources.iter().flat_map(|file| links::cited(&file.path, &file.text, &exists)));
     violations.extend(dependencies::check(&dependencies::packages(&workspace::own_packages()?)?));
     violations.extend(licences::check(&workspace::all_packages()?, &workspace::read(licences::SETTINGS)?)?);
     report(&violations, sources.len())
