@@ -12,6 +12,7 @@ use crate::lanes::Lanes;
 use crate::live_costs::Sample;
 use crate::offers::Offered;
 use crate::plan::{Judged, Plan};
+use crate::planted::Planted;
 use crate::sequence::Sequence;
 use crate::statistics::{DraftOff, WindowCounts};
 use crate::target::{RoundOut, Target, TargetError, TokenId, Window, WindowOut};
@@ -53,14 +54,18 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// A round with prompt rows says little of what rounds of decode cost.
     fn learn_costs(&mut self, took_ms: f64) {
         let lanes = self.plan.decoding;
-        if lanes == self.plan.windows.len() {
+        let planted = self.options.planted;
+        if lanes == self.plan.windows.len() && planted != Some(Planted::LiveCostsForgotten) {
             self.overheads.note(lanes, took_ms, self.plan.expected_ms);
             let sample = Sample {
                 band: self.plan.key.band,
                 rows: self.plan.tokens.len(),
                 holding: self.plan.holding,
                 took_ms,
-                distinct_experts: self.out.distinct_experts,
+                distinct_experts: match planted {
+                    Some(Planted::ExpertsForgotten) => 0,
+                    _ => self.out.distinct_experts,
+                },
             };
             self.live_costs.note(&self.options.costs, &sample);
         }
@@ -71,7 +76,8 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let was_plain = windows.iter().all(|window| window.drafts == 0 && window.hold == 0);
         match judged {
             Judged::Yes => {
-                let round = GuardedRound { side: *side, was_plain, took_ms, tokens, counts };
+                let unbounded = self.options.planted == Some(Planted::ProbesForFree);
+                let round = GuardedRound { side: *side, was_plain, took_ms, tokens, counts, unbounded };
                 self.guards.note(*key, &round);
             }
             Judged::AsPlain if counts => self.guards.note_plain(*key, took_ms, tokens),

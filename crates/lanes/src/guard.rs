@@ -107,6 +107,8 @@ pub(crate) struct GuardedRound {
     /// Whether it says what a round of its kind costs: no prompt rows, no lane that came or went, not the first
     /// round after a switch.
     pub counts: bool,
+    /// A planted fault: its probes are free.
+    pub unbounded: bool,
 }
 
 /// The state for one kind of round. It outlives requests.
@@ -247,7 +249,7 @@ impl Guard {
                 self.probe = None;
                 self.rested = 0;
             }
-        } else if self.probe_is_due() {
+        } else if self.probe_is_due() || round.unbounded && self.rested >= DRAFTED_PROBE {
             let counted_left = if self.rests_on == Side::Plain { DRAFTED_PROBE } else { PLAIN_PROBE };
             self.probe = Some(Probe { counted_left });
         }

@@ -13,6 +13,7 @@ use crate::guards::{GuardState, Guards};
 use crate::live_costs::LiveCosts;
 use crate::overhead::Overheads;
 use crate::plan::{Plan, Situation};
+use crate::planted::Planted;
 use crate::sequence::{NewSequence, Sequence, SequenceId, SubmitError};
 use crate::statistics::{SequenceStatistics, Totals};
 use crate::target::{Limits, Round, RoundOut, Target, TargetError};
@@ -35,6 +36,8 @@ pub struct Options {
     /// Every lane holds as deep as it can and every draft is verified, with no copies and no guards, whatever it
     /// costs: for measuring acceptance where the guards would not draft.
     pub force_drafts: bool,
+    #[doc(hidden)]
+    pub planted: Option<Planted>,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             calibration: Calibration::default(),
             copies: true,
             force_drafts: false,
+            planted: None,
         }
     }
 }
@@ -202,6 +206,9 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         }
         if self.running() == 0 {
             self.round_ended = None;
+            if self.options.planted == Some(Planted::GuardForgets) {
+                self.guards = Guards::default();
+            }
         }
         &self.deliveries
     }

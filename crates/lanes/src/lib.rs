@@ -33,6 +33,7 @@ mod measure;
 mod offers;
 mod overhead;
 mod plan;
+mod planted;
 mod sequence;
 mod statistics;
 mod target;
@@ -47,6 +48,8 @@ pub use deliver::{Committed, Delivery, Finish, Finished};
 pub use guard::{Side, SideRecord};
 pub use guards::GuardState;
 pub use lanes::{Lanes, Options};
+#[doc(hidden)]
+pub use planted::Planted;
 pub use sequence::{NewSequence, SequenceId, SubmitError};
 pub use statistics::{DraftOff, SequenceStatistics, Totals};
 pub use target::{

@@ -54,6 +54,7 @@ impl CostTable {
             vocabulary,
             next_token: 0,
             deadline: clock.now(),
+            experts: Vec::new(),
             tokens: Vec::new(),
             windows: Vec::new(),
             out: RoundOut::default(),
@@ -88,6 +89,8 @@ struct Bench<'a, T: ?Sized, C: ?Sized> {
     lanes: Vec<Option<usize>>,
     next_token: usize,
     deadline: Duration,
+    /// Distinct experts of the last round of each row count.
+    experts: Vec<(usize, f64)>,
     tokens: Vec<TokenId>,
     windows: Vec<Window>,
     out: RoundOut,
@@ -102,7 +105,10 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let by_depth = self.holds_by_depth()?;
         self.deadline = started + budget;
         let by_lanes = self.holds_by_lanes()?;
-        Ok(CostTable::new(rows, HoldCosts { by_depth, by_lanes }))
+        let table = CostTable::new(rows, HoldCosts { by_depth, by_lanes });
+        // A dense model has none.
+        self.experts.retain(|sample| sample.1 > 0.0);
+        Ok(table.with_experts(std::mem::take(&mut self.experts)))
     }
 
     fn rows(&mut self) -> Result<Vec<(usize, f64)>, TargetError> {
@@ -120,6 +126,7 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
                 ms = self.time(sample(rows))?.map_or(ms, |again| again.min(ms));
             }
             samples.push((rows, ms));
+            self.experts.push((rows, self.out.distinct_experts as f64));
         }
         Ok(samples)
     }
@@ -269,8 +276,14 @@ mod tests {
     use super::*;
     use crate::fake::{FakeScript, FakeTarget, ScriptedCosts};
 
-    const COSTS: ScriptedCosts =
-        ScriptedCosts { round_ms: 0.5, row_ms: 0.1, hold_ms: 0.3, hold_depth_ms: 0.05, hold_lane_ms: 0.02 };
+    const COSTS: ScriptedCosts = ScriptedCosts {
+        round_ms: 0.5,
+        row_ms: 0.1,
+        hold_ms: 0.3,
+        hold_depth_ms: 0.05,
+        hold_lane_ms: 0.02,
+        ..ScriptedCosts::NONE
+    };
 
     fn limits(lanes: usize) -> Limits {
         Limits { lanes, context: 2048, rows: 320, block: 7, has_confidence: true, page: 16 }

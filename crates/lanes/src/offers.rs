@@ -4,6 +4,7 @@ use crate::allocate::Offer;
 use crate::chances::survivals;
 use crate::guard::Side;
 use crate::plan::Situation;
+use crate::planted::Planted;
 use crate::target::{MAX_WINDOW, TokenId};
 use crate::turns::Turn;
 
@@ -66,7 +67,8 @@ impl Offers {
         let sequence = situation.sequence(turn);
         let copies = !situation.options.force_drafts;
         if let Some((copied, rates)) = sequence.copy(situation.round).filter(|_| copies) {
-            self.tokens.extend(copied);
+            let late = usize::from(situation.options.planted == Some(Planted::CopiesShifted));
+            self.tokens.extend(copied.iter().cycle().skip(late).take(copied.len()));
             rates.chances(copied.len(), &mut self.chances);
             return Offered::Copy;
         }

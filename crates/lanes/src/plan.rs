@@ -8,6 +8,7 @@ use crate::lanes::Options;
 use crate::live_costs::LiveCosts;
 use crate::offers::{Offered, Offers};
 use crate::overhead::Overheads;
+use crate::planted::Planted;
 use crate::sequence::Sequence;
 use crate::target::{Limits, MAX_WINDOW, PendingSource, TokenId, Window};
 use crate::turns::{NextTurns, Room, Turn, take_turns};
@@ -128,7 +129,8 @@ impl Plan {
             situation.lanes.iter().flatten().find(|sequence| sequence.suspect).map(|sequence| sequence.id);
         let eligible = |sequence: &Sequence| suspect.is_none_or(|id| sequence.id == id);
         let Situation { lanes, limits, options, next_turns, round, .. } = *situation;
-        let room = Room { rows: limits.rows, prompt_rows: options.prompt_chunk, round, page: limits.page };
+        let page = if options.planted == Some(Planted::ChunksPastBorders) { usize::MAX } else { limits.page };
+        let room = Room { rows: limits.rows, prompt_rows: options.prompt_chunk, round, page };
         self.next_turns = take_turns(lanes, eligible, next_turns, room, &mut self.turns);
     }
 
@@ -154,6 +156,7 @@ impl Plan {
         };
         self.side = match self.judged {
             _ if situation.options.force_drafts => Side::Drafted,
+            Judged::Yes if situation.options.planted == Some(Planted::GuardAsleep) => Side::Drafted,
             Judged::AsPlain => Side::Plain,
             Judged::Yes => situation.guards.side(self.key),
             Judged::No => situation.guards.rests_on(self.key),

@@ -5,8 +5,8 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use forerunner_lanes::Finish;
 use forerunner_lanes::fake::Fault;
+use forerunner_lanes::{Finish, Planted};
 use support::{Reply, World};
 
 /// A single seed to run, for replays.
@@ -94,7 +94,7 @@ fn a_cancel_at_any_step_leaves_the_others_as_they_are() {
 
 #[test]
 fn the_worlds_have_everything_in_them() {
-    let mut seen = [0; 6];
+    let mut seen = [0; 8];
     for seed in 0..300 {
         for reply in World::rough(seed).run().0 {
             let accepted = reply.statistics.accepted;
@@ -105,13 +105,15 @@ fn the_worlds_have_everything_in_them() {
                 reply.finish.is_none(),
                 accepted > 0,
                 accepted < reply.statistics.drafts,
+                reply.statistics.copies > 0,
+                reply.statistics.cached_tokens > 0,
             ];
             of_kind.iter().zip(&mut seen).for_each(|(&is, seen)| *seen += u64::from(is));
         }
     }
     assert!(
         seen.iter().all(|&count| count >= 30),
-        "stop, length, failed, left, accepted, rejected: {seen:?}"
+        "stop, length, failed, left, accepted, rejected, copied, resumed: {seen:?}"
     );
 }
 
@@ -142,4 +144,13 @@ fn every_planted_fault_is_caught() {
         assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");
         assert!(is_caught(fault, World::rough), "{fault:?} passes the properties of rough worlds");
     }
+}
+
+#[test]
+fn chunks_that_end_past_a_border_are_caught() {
+    let caught = seeds(40).any(|seed| {
+        let world = World { planted: Some(Planted::ChunksPastBorders), ..World::calm(seed) };
+        catch_unwind(AssertUnwindSafe(|| world.check())).is_err()
+    });
+    assert!(caught, "chunks may end anywhere");
 }

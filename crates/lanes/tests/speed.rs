@@ -30,6 +30,7 @@ impl Setting {
                 hold_ms: part(random),
                 hold_depth_ms: 0.05 * part(random),
                 hold_lane_ms: 0.1 * part(random),
+                ..ScriptedCosts::NONE
             },
             rightness: Rightness::Share(0.1 + 0.85 * random.unit()),
             has_confidence: random.chance(0.5),
@@ -74,8 +75,14 @@ impl Setting {
     }
 }
 
-const CHEAP: ScriptedCosts =
-    ScriptedCosts { round_ms: 1.0, row_ms: 0.05, hold_ms: 0.15, hold_depth_ms: 0.01, hold_lane_ms: 0.02 };
+const CHEAP: ScriptedCosts = ScriptedCosts {
+    round_ms: 1.0,
+    row_ms: 0.05,
+    hold_ms: 0.15,
+    hold_depth_ms: 0.01,
+    hold_lane_ms: 0.02,
+    ..ScriptedCosts::NONE
+};
 
 fn setting(lanes: usize, share: f64, has_confidence: bool, costs: ScriptedCosts) -> Setting {
     Setting { lanes, costs, rightness: Rightness::Share(share), has_confidence, seed: 3 }

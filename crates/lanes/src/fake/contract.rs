@@ -43,6 +43,9 @@ fn check_window(window: &Window, limits: &Limits, known: Known) {
     assert!(end <= known.context, "lane {lane}: row {end} of a context of {}", known.context);
     if window.position < known.prompt {
         assert!(end <= known.prompt, "lane {lane}: a chunk to {end} of a prompt of {}", known.prompt);
+        let page = limits.page;
+        let ends_at_border = end.is_multiple_of(page) || end / page == window.position / page;
+        assert!(ends_at_border, "lane {lane}: a chunk from {} to {end} in pages of {page}", window.position);
         assert_eq!(window.drafts, 0, "lane {lane}: drafts in a prompt chunk");
         assert_eq!(window.draws, end == known.prompt, "lane {lane}: only the last prompt row draws");
     } else {

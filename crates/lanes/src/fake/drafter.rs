@@ -26,6 +26,20 @@ pub enum Rightness {
     Always,
     /// This share of them; each draft has its own chance of being right, some easy and some hard.
     Share(f64),
+    /// This share, of which a half is left every so many tokens of context.
+    Fading {
+        /// The share at the beginning.
+        share: f64,
+        /// Tokens of context in which it halves.
+        half: usize,
+    },
+    /// All but those for positions from `from` to before `to`.
+    Except {
+        /// First position of a wrong draft.
+        from: usize,
+        /// First position of a right one again.
+        to: usize,
+    },
     /// The draft at depth `d` of lane `l` when bit `4 l + d` is set, depths from 4 on like depth 3.
     Pattern(u64),
 }
@@ -35,6 +49,8 @@ pub enum Rightness {
 pub enum Confidence {
     /// The logit of their true chance.
     Honest,
+    /// The logit of their true chance, times this.
+    Scaled(f32),
     /// Always the same logit.
     Constant(f32),
     /// A logit that has nothing to do with them.
@@ -48,6 +64,8 @@ pub(super) struct DraftAt {
     pub depth: usize,
     /// Hash of the history before it, earlier drafts included.
     pub state: u64,
+    /// The token's position.
+    pub position: usize,
 }
 
 impl DrafterScript {
@@ -58,11 +76,17 @@ impl DrafterScript {
             Rightness::Always => 1.0,
             // A power of a uniform number whose mean is the share.
             Rightness::Share(share) => unit(hash).powf((1.0 - share) / share),
+            Rightness::Fading { share, half } => {
+                let share = share * 0.5f64.powf(at.position as f64 / half as f64);
+                unit(hash).powf((1.0 - share) / share)
+            }
+            Rightness::Except { from, to } => f64::from(u8::from(!(from..to).contains(&at.position))),
             Rightness::Pattern(bits) => (bits >> (4 * at.lane + at.depth.min(3)) & 1) as f64,
         };
         let right = unit(fold(hash, 1)) < chance;
         let confidence = match self.confidence {
             Confidence::Honest => logit(chance),
+            Confidence::Scaled(factor) => factor * logit(chance),
             Confidence::Constant(logit) => logit,
             Confidence::Arbitrary => logit(unit(fold(hash, 2))),
         };

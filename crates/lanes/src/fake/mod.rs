@@ -8,9 +8,11 @@ mod contract;
 mod drafter;
 mod prefixes;
 mod random;
+mod script;
 mod target;
 
 pub use clock::{ScriptedClock, ScriptedCosts};
 pub use drafter::{Confidence, DrafterScript, Rightness};
 pub use random::Random;
-pub use target::{Failures, FakeScript, FakeTarget, Fault};
+pub use script::{Experts, Failures, FakeScript, Fault, Repeats};
+pub use target::FakeTarget;

@@ -1,85 +1,16 @@
 //! The fake target: hashes for tokens, scripted time, injected failures, and faults to be caught.
 
-use super::clock::{ScriptedClock, ScriptedCosts};
+use super::clock::ScriptedClock;
 use super::contract::{Known, check_round};
-use super::drafter::{DraftAt, DrafterScript};
+use super::drafter::DraftAt;
 use super::prefixes::{Prefixes, Stored, name};
 use super::random::fold;
+use super::script::{Experts, FakeScript, Fault, rule_key};
 use crate::allocate::Holding;
 use crate::target::{
     HeldDraft, Limits, OpenLane, Round, RoundOut, SamplingRule, Target, TargetError, TokenId, Window,
     WindowOut,
 };
-
-/// How a fake behaves.
-#[derive(Debug, Clone)]
-pub struct FakeScript {
-    /// Its tokens are below this.
-    pub vocabulary: u32,
-    /// Pages that it has.
-    pub pages: usize,
-    /// Whether it stores the state at page borders of prompts and resumes from it.
-    pub stores_prefixes: bool,
-    /// Its drafter.
-    pub drafter: DrafterScript,
-    /// What it charges its clock.
-    pub costs: ScriptedCosts,
-    /// Where it fails.
-    pub failures: Failures,
-    #[doc(hidden)]
-    pub fault: Option<Fault>,
-}
-
-impl Default for FakeScript {
-    fn default() -> Self {
-        FakeScript {
-            vocabulary: 1000,
-            pages: 1 << 20,
-            stores_prefixes: false,
-            drafter: DrafterScript::default(),
-            costs: ScriptedCosts::default(),
-            failures: Failures::default(),
-            fault: None,
-        }
-    }
-}
-
-/// Calls that fail. Counts begin at 0.
-#[derive(Debug, Clone, Default)]
-pub struct Failures {
-    /// Rounds that fail, by count.
-    pub rounds: Vec<u64>,
-    /// Opens that fail, by count.
-    pub opens: Vec<u64>,
-    /// (seed, length): every round fails that has a lane with this seed in its rule, from this length on.
-    pub sequences: Vec<(u64, usize)>,
-}
-
-/// A defect planted in the fake, which a test suite worth its name must notice.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The state after a rejection includes the rejected row.
-    KeepsRejectedRow,
-    /// Draws are keyed by the row's index in the round instead of its position.
-    DrawsByRowIndex,
-    /// One draft more is accepted than equals its draw.
-    AcceptsOneTooMany,
-    /// The first token of the window before gets into a lane's state.
-    NeighbourLeaks,
-    /// Drafts are made for the position after the one they are for.
-    HoldsAtWrongPosition,
-    /// A lane that was closed keeps its pages.
-    LeaksPages,
-    /// State depends on where the prompt was cut.
-    RemembersChunks,
-    /// Drafting changes the seed of draws.
-    DrafterDisturbsDraws,
-    /// The state stored at a page border is the one before the chunk's last row.
-    StoresStateOfRowBefore,
-    /// A prefix is found by its length alone.
-    FindsPrefixByLength,
-}
 
 /// A target whose next token is a hash of the whole history, the rule and the position.
 #[derive(Debug)]
@@ -146,15 +77,8 @@ impl FakeTarget {
         max_tokens: usize,
         stop_tokens: &[TokenId],
     ) -> Vec<TokenId> {
-        let key = rule_key(rule);
-        let mut state = prompt.iter().fold(0, |state, &token| fold(state, u64::from(token)));
-        let mut reply = Vec::new();
-        while reply.len() < max_tokens && !reply.last().is_some_and(|last| stop_tokens.contains(last)) {
-            let token = draw(state, key, prompt.len() + reply.len(), vocabulary);
-            state = fold(state, u64::from(token));
-            reply.push(token);
-        }
-        reply
+        let script = FakeScript { vocabulary, ..FakeScript::default() };
+        script.reply(prompt, rule, max_tokens, stop_tokens)
     }
 
     fn fault(&self, fault: Fault) -> bool {
@@ -237,7 +161,7 @@ impl FakeTarget {
             if self.fault(Fault::DrawsByRowIndex) {
                 position = window.tokens.start + row;
             }
-            let drawn = draw(row_state, key, position, self.script.vocabulary);
+            let drawn = self.script.draw(row_state, key, position);
             out.drawn.push(drawn);
             let Some(&draft) = tokens.get(committed_rows + row) else { break };
             row_state = fold(row_state, u64::from(draft));
@@ -261,8 +185,9 @@ impl FakeTarget {
         let wrong_place = usize::from(self.fault(Fault::HoldsAtWrongPosition));
         for depth in 0..window.hold {
             let position = lane.known.length + 1 + depth + wrong_place;
-            let (right, confidence) = self.script.drafter.draft(DraftAt { lane: window.lane, depth, state });
-            let truth = draw(state, lane.key, position, self.script.vocabulary);
+            let (right, confidence) =
+                self.script.drafter.draft(DraftAt { lane: window.lane, depth, state, position });
+            let truth = self.script.draw(state, lane.key, position);
             let token = if right { truth } else { (truth + 1) % self.script.vocabulary };
             let confidence = if self.limits.has_confidence { confidence } else { f32::NAN };
             out.held.push(HeldDraft { token, confidence });
@@ -270,11 +195,35 @@ impl FakeTarget {
         }
     }
 
-    fn charge(&self, round: &Round<'_>) {
+    fn charge(&self, round: &Round<'_>, distinct_experts: usize) {
         let mut holding = Holding::default();
         round.windows.iter().for_each(|window| holding.add(window.hold));
         let costs = &self.script.costs;
-        self.clock.charge(costs.round_ms(round.tokens.len()) + costs.hold_ms(holding.lanes, holding.depth));
+        let mut ms = costs.round_ms(round.tokens.len()) + costs.hold_ms(holding.lanes, holding.depth);
+        for window in round.windows {
+            ms += costs.context_ms(window.position, window.tokens.len(), window.hold);
+        }
+        ms += costs.expert_ms * distinct_experts as f64;
+        self.clock.charge(ms * costs.noise(self.rounds));
+    }
+
+    /// Distinct experts of the round's rows. Rows on the text that the target itself would write keep to its
+    /// topic and share them; arbitrary tokens do not.
+    fn distinct_experts(&self, round: &Round<'_>) -> usize {
+        let Experts { picked, of } = self.script.experts;
+        let mut seen = vec![false; of];
+        for window in round.windows.iter().filter(|_| of > 0) {
+            let lane = self.lanes[window.lane].as_ref().expect("checked to be open");
+            let mut state = lane.state;
+            for (row, &token) in round.tokens[window.tokens.clone()].iter().enumerate() {
+                let topic = fold(lane.key, (window.position / 64) as u64);
+                let expected = row == 0 || token == self.script.draw(state, lane.key, window.position + row);
+                let pick = if expected { topic } else { fold(topic, u64::from(token)) };
+                (0..picked).for_each(|index| seen[(fold(pick, index as u64) % of as u64) as usize] = true);
+                state = fold(state, u64::from(token));
+            }
+        }
+        seen.iter().filter(|&&seen| seen).count()
     }
 }
 
@@ -321,6 +270,7 @@ impl Target for FakeTarget {
         self.rounds += 1;
         failed?;
         out.clear();
+        out.distinct_experts = self.distinct_experts(round);
         for window in round.windows {
             let (drawn, held) = (out.drawn.len(), out.held.len());
             let accepted = self.verify(round, window, out);
@@ -333,7 +283,7 @@ impl Target for FakeTarget {
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
             out.windows.push(WindowOut { drawn, accepted, held });
         }
-        self.charge(round);
+        self.charge(round, out.distinct_experts);
         Ok(())
     }
 
@@ -347,15 +297,4 @@ impl Target for FakeTarget {
     fn pages_in_use(&self) -> usize {
         self.script.pages - self.pages_free
     }
-}
-
-/// What of a rule reaches the draws. A greedy lane has no use for a seed.
-fn rule_key(rule: &SamplingRule) -> u64 {
-    let temperature = u64::from(rule.temperature.to_bits());
-    if rule.temperature > 0.0 { fold(fold(temperature, rule.seed), u64::from(rule.choice)) } else { 0 }
-}
-
-/// The token that stands at `position` after this history.
-fn draw(state: u64, key: u64, position: usize, vocabulary: u32) -> TokenId {
-    (fold(fold(state, key), position as u64) % u64::from(vocabulary)) as TokenId
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use forerunner_lanes::fake::{
-    Confidence, DrafterScript, Failures, FakeScript, FakeTarget, Random, Rightness, ScriptedCosts,
+    Confidence, DrafterScript, Failures, FakeScript, FakeTarget, Random, Repeats, Rightness, ScriptedCosts,
 };
 use forerunner_lanes::{
-    Finish, Lanes, Limits, NewSequence, Options, SamplingRule, SequenceId, SequenceStatistics,
+    Finish, Lanes, Limits, NewSequence, Options, Planted, SamplingRule, SequenceId, SequenceStatistics,
 };
 
 /// A request, when it comes, and when it goes if it does not stay to the end. Times are steps.
@@ -23,6 +23,7 @@ pub(crate) struct World {
     pub(crate) limits: Limits,
     pub(crate) script: FakeScript,
     pub(crate) prompt_chunk: usize,
+    pub(crate) planted: Option<Planted>,
     pub(crate) requests: Vec<Request>,
 }
 
@@ -58,8 +59,12 @@ impl World {
         if stores_prefixes {
             share_prefixes(random, &mut requests);
         }
-        let script = FakeScript { stores_prefixes, ..script };
-        World { limits, script, prompt_chunk: 1 + random.below(40) as usize, requests }
+        let repeats = match random.chance(0.4) {
+            true => Repeats { period: 4 + random.below(8) as usize, share: 0.85 + 0.15 * random.unit() },
+            false => Repeats::default(),
+        };
+        let script = FakeScript { stores_prefixes, repeats, ..script };
+        World { limits, script, prompt_chunk: 1 + random.below(40) as usize, planted: None, requests }
     }
 
     /// A world in which clients leave and calls fail.
@@ -103,6 +108,7 @@ impl World {
         Options {
             prompt_chunk: self.prompt_chunk,
             costs: self.script.costs.table(&self.limits),
+            planted: self.planted,
             ..Options::default()
         }
     }
@@ -132,7 +138,7 @@ impl World {
 
     fn check_reply(&self, index: usize, request: &Request, reply: &Reply) {
         let NewSequence { prompt, max_tokens, rule, stop_tokens, draft } = &request.new;
-        let expected = FakeTarget::reply(self.script.vocabulary, prompt, rule, *max_tokens, stop_tokens);
+        let expected = self.script.reply(prompt, rule, *max_tokens, stop_tokens);
         match &reply.finish {
             Some(Finish::Stop) => {
                 assert!(
@@ -156,10 +162,13 @@ impl World {
         }
         let statistics = &reply.statistics;
         if !*draft || self.limits.block == 0 {
-            assert_eq!((statistics.drafts, statistics.holds), (0, 0), "request {index} was drafted");
+            let copies = if *draft { statistics.copies } else { 0 };
+            assert_eq!((statistics.drafts, statistics.holds), (copies, 0), "request {index} was drafted");
         }
         if self.script.drafter.rightness == Rightness::Always {
-            assert_eq!(statistics.accepted, statistics.drafts, "request {index}: right drafts are accepted");
+            let (drafts, accepted) =
+                (statistics.drafts - statistics.copies, statistics.accepted - statistics.copies_accepted);
+            assert_eq!(accepted, drafts, "request {index}: right drafts are accepted");
         }
         if reply.finish.is_some() {
             assert_eq!(statistics.reply_tokens, reply.tokens.len(), "request {index}");
@@ -208,6 +217,7 @@ fn costs(random: &mut Random) -> ScriptedCosts {
         hold_ms: scale(random),
         hold_depth_ms: 0.1 * scale(random),
         hold_lane_ms: 0.1 * scale(random),
+        ..ScriptedCosts::NONE
     }
 }
 

@@ -1,0 +1,137 @@
+//! What a fake is told: its tokens, its drafter, its costs, and where it fails or lies.
+
+use super::clock::ScriptedCosts;
+use super::drafter::DrafterScript;
+use super::random::{fold, unit};
+use crate::target::{SamplingRule, TokenId};
+
+/// How a fake behaves.
+#[derive(Debug, Clone)]
+pub struct FakeScript {
+    /// Its tokens are below this.
+    pub vocabulary: u32,
+    /// Pages that it has.
+    pub pages: usize,
+    /// Whether it stores the state at page borders of prompts and resumes from it.
+    pub stores_prefixes: bool,
+    /// Its drafter.
+    pub drafter: DrafterScript,
+    /// What it charges its clock.
+    pub costs: ScriptedCosts,
+    /// How often its text repeats itself.
+    pub repeats: Repeats,
+    /// Its experts.
+    pub experts: Experts,
+    /// Where it fails.
+    pub failures: Failures,
+    #[doc(hidden)]
+    pub fault: Option<Fault>,
+}
+
+impl Default for FakeScript {
+    fn default() -> Self {
+        FakeScript {
+            vocabulary: 1000,
+            pages: 1 << 20,
+            stores_prefixes: false,
+            drafter: DrafterScript::default(),
+            costs: ScriptedCosts::default(),
+            repeats: Repeats::default(),
+            experts: Experts::default(),
+            failures: Failures::default(),
+            fault: None,
+        }
+    }
+}
+
+/// Calls that fail. Counts begin at 0.
+#[derive(Debug, Clone, Default)]
+pub struct Failures {
+    /// Rounds that fail, by count.
+    pub rounds: Vec<u64>,
+    /// Opens that fail, by count.
+    pub opens: Vec<u64>,
+    /// (seed, length): every round fails that has a lane with this seed in its rule, from this length on.
+    pub sequences: Vec<(u64, usize)>,
+}
+
+/// A defect planted in the fake, which a test suite worth its name must notice.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The state after a rejection includes the rejected row.
+    KeepsRejectedRow,
+    /// Draws are keyed by the row's index in the round instead of its position.
+    DrawsByRowIndex,
+    /// One draft more is accepted than equals its draw.
+    AcceptsOneTooMany,
+    /// The first token of the window before gets into a lane's state.
+    NeighbourLeaks,
+    /// Drafts are made for the position after the one they are for.
+    HoldsAtWrongPosition,
+    /// A lane that was closed keeps its pages.
+    LeaksPages,
+    /// State depends on where the prompt was cut.
+    RemembersChunks,
+    /// Drafting changes the seed of draws.
+    DrafterDisturbsDraws,
+    /// The state stored at a page border is the one before the chunk's last row.
+    StoresStateOfRowBefore,
+    /// A prefix is found by its length alone.
+    FindsPrefixByLength,
+}
+
+/// Text that repeats itself: most tokens are those of a period before. The default never does.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Repeats {
+    /// Tokens of the period, 0 for none.
+    pub period: usize,
+    /// Share of tokens that repeat.
+    pub share: f64,
+}
+
+/// The experts of a mixture; the default has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Experts {
+    /// How many a row picks.
+    pub picked: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+impl FakeScript {
+    /// What a fake of this script answers, worked out token by token with no scheduler: up to `max_tokens`, or to
+    /// the first stop token.
+    pub fn reply(
+        &self,
+        prompt: &[TokenId],
+        rule: &SamplingRule,
+        max_tokens: usize,
+        stop_tokens: &[TokenId],
+    ) -> Vec<TokenId> {
+        let key = rule_key(rule);
+        let mut state = prompt.iter().fold(0, |state, &token| fold(state, u64::from(token)));
+        let mut reply = Vec::new();
+        while reply.len() < max_tokens && !reply.last().is_some_and(|last| stop_tokens.contains(last)) {
+            let token = self.draw(state, key, prompt.len() + reply.len());
+            state = fold(state, u64::from(token));
+            reply.push(token);
+        }
+        reply
+    }
+
+    /// The token that stands at `position` after this history.
+    pub(super) fn draw(&self, state: u64, key: u64, position: usize) -> TokenId {
+        let own = fold(fold(state, key), position as u64);
+        let Repeats { period, share } = self.repeats;
+        let repeats = period > 0 && unit(fold(own, 1)) < share;
+        let hash = if repeats { fold(key, (position % period) as u64) } else { own };
+        (hash % u64::from(self.vocabulary)) as TokenId
+    }
+}
+
+/// What of a rule reaches the draws. A greedy lane has no use for a seed.
+pub(super) fn rule_key(rule: &SamplingRule) -> u64 {
+    let temperature = u64::from(rule.temperature.to_bits());
+    if rule.temperature > 0.0 { fold(fold(temperature, rule.seed), u64::from(rule.choice)) } else { 0 }
+}

@@ -1,0 +1,21 @@
+//! Defects planted in the scheduler, to prove that its tests notice them.
+
+/// A defect. None of them changes text; each makes replies slower, or a stored prefix impossible.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planted {
+    /// Guards never keep a round plain.
+    GuardAsleep,
+    /// Guards forget what they found when there is nothing to do.
+    GuardForgets,
+    /// Probes cost guards nothing.
+    ProbesForFree,
+    /// Rounds do not correct the cost table.
+    LiveCostsForgotten,
+    /// Distinct experts have no price.
+    ExpertsForgotten,
+    /// Copies begin one token late.
+    CopiesShifted,
+    /// Prompt chunks end where they like.
+    ChunksPastBorders,
+}
