@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     max_waiting: usize,
     next_request: AtomicU64,
     pub(crate) stopping: AtomicBool,
+    /// False once the thread has ended, in whatever way.
+    pub(crate) alive: AtomicBool,
     /// Requests submitted and not ended.
     pub(crate) unfinished: AtomicUsize,
     pub(crate) running: AtomicUsize,
@@ -39,14 +41,13 @@ pub(crate) struct Shared {
 }
 
 impl Engine {
-    /// Starts the engine thread over `lanes`. `stop_tokens` end a reply; `shown_tokens` are the special tokens
-    /// that stay visible in its text.
+    /// Starts the engine thread over `lanes`. `stop_tokens` end a reply; `max_waiting` requests may wait beyond
+    /// those that have a lane.
     pub fn start(
         lanes: Lanes<Box<dyn Target + Send>>,
         tokenizer: Arc<Tokenizer>,
         info: EngineInfo,
         stop_tokens: Vec<TokenId>,
-        shown_tokens: Vec<TokenId>,
         max_waiting: usize,
     ) -> std::io::Result<Engine> {
         let (commands, receiver) = std::sync::mpsc::channel();
@@ -55,11 +56,12 @@ impl Engine {
             max_waiting,
             next_request: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            alive: AtomicBool::new(true),
             unfinished: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             pages_in_use: AtomicUsize::new(0),
         });
-        let thread = EngineThread::new(lanes, tokenizer, stop_tokens, shown_tokens, shared.clone());
+        let thread = EngineThread::new(lanes, tokenizer, stop_tokens, shared.clone());
         let thread = std::thread::Builder::new()
             .name("forerunner-engine".into())
             .spawn(move || thread.run(&receiver))?;
@@ -87,19 +89,28 @@ impl EngineHandle {
     /// Submits a request; its reply is in progress from now on.
     pub fn submit(&self, request: Request) -> Result<Reply, RequestError> {
         self.validate(&request)?;
-        let waiting = self.status().waiting;
-        if waiting >= self.shared.max_waiting {
-            return Err(RequestError::QueueFull { waiting, limit: self.shared.max_waiting });
-        }
+        self.enter()?;
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (events, receiver) = unbounded_channel();
-        self.shared.unfinished.fetch_add(1, Ordering::SeqCst);
         let submission = Submission { id, request, events, submitted: std::time::Instant::now() };
         if self.commands.send(Command::Submit(submission)).is_err() {
             self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
             return Err(RequestError::Stopping);
         }
         Ok(Reply { events: receiver, id, commands: self.commands.clone() })
+    }
+
+    /// Counts one request more, if the queue takes it.
+    fn enter(&self) -> Result<(), RequestError> {
+        let (parallel, limit) = (self.shared.info.parallel, self.shared.max_waiting);
+        let one_more = |unfinished: usize| (unfinished < parallel + limit).then_some(unfinished + 1);
+        let entered = self.shared.unfinished.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        entered.map(drop).map_err(|full| RequestError::QueueFull { waiting: full - parallel, limit })
+    }
+
+    /// Whether the engine thread runs. A thread that has ended takes no requests and never will.
+    pub fn is_alive(&self) -> bool {
+        self.shared.alive.load(Ordering::SeqCst)
     }
 
     /// What the engine is.
@@ -111,11 +122,10 @@ impl EngineHandle {
     pub fn status(&self) -> Status {
         let running = self.shared.running.load(Ordering::SeqCst);
         let unfinished = self.shared.unfinished.load(Ordering::SeqCst);
-        // A free lane is taken at the next round: what fits one is not waiting.
-        let free = self.shared.info.parallel.saturating_sub(running);
         Status {
             running,
-            waiting: unfinished.saturating_sub(running).saturating_sub(free),
+            // A free lane is taken at the next round: what fits one is not waiting.
+            waiting: unfinished.saturating_sub(self.shared.info.parallel),
             pages_in_use: self.shared.pages_in_use.load(Ordering::SeqCst),
         }
     }

@@ -8,6 +8,7 @@ mod device_target;
 pub mod gates;
 mod handle;
 mod pages;
+mod prefix;
 mod request;
 mod thread;
 
@@ -16,3 +17,6 @@ pub use handle::{Engine, EngineHandle};
 pub use request::{
     EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
 };
+
+// What a request is made of, so that its senders need not know the scheduler.
+pub use forerunner_lanes::{SamplingRule, TokenId};

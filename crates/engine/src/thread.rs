@@ -32,12 +32,20 @@ pub(crate) struct Submission {
     pub(crate) submitted: Instant,
 }
 
+/// Tells the handles that the thread has ended, also when it panicked.
+struct Ending(Arc<Shared>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.alive.store(false, Ordering::SeqCst);
+    }
+}
+
 /// The state of the engine thread.
 pub(crate) struct EngineThread {
     lanes: Lanes<Box<dyn Target + Send>>,
     tokenizer: Arc<Tokenizer>,
     stop_tokens: Vec<TokenId>,
-    shown_tokens: Vec<TokenId>,
     shared: Arc<Shared>,
     active: HashMap<SequenceId, ActiveReply>,
     by_request: HashMap<u64, SequenceId>,
@@ -48,14 +56,12 @@ impl EngineThread {
         lanes: Lanes<Box<dyn Target + Send>>,
         tokenizer: Arc<Tokenizer>,
         stop_tokens: Vec<TokenId>,
-        shown_tokens: Vec<TokenId>,
         shared: Arc<Shared>,
     ) -> Self {
         EngineThread {
             lanes,
             tokenizer,
             stop_tokens,
-            shown_tokens,
             shared,
             active: HashMap::new(),
             by_request: HashMap::new(),
@@ -64,6 +70,7 @@ impl EngineThread {
 
     /// Runs rounds until told to stop.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
+        let _ending = Ending(self.shared.clone());
         while self.take_commands(commands) {
             self.round();
             self.publish();
@@ -110,7 +117,7 @@ impl EngineThread {
     fn submit(&mut self, submission: Submission) {
         let Submission { id, request, events, submitted } = submission;
         let reply = StopStrings::new(&request.stop.strings).map(|stops| {
-            let detokenizer = self.tokenizer.detokenizer_showing(&self.shown_tokens);
+            let detokenizer = self.tokenizer.detokenizer();
             ActiveReply::new(id, events.clone(), submitted, detokenizer, stops)
         });
         let sequence = self.sequence(request);

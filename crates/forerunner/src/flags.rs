@@ -59,10 +59,20 @@ pub(crate) struct ModelFlags {
     /// Most tokens of a prompt and its reply together [default: the model's, but at most 32768].
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<NonZeroUsize>,
+    /// GiB of memory for prompts that later ones may begin with; 0 keeps none.
+    #[arg(long, value_name = "G", default_value_t = 1.0)]
+    pub(crate) prompt_cache_gib: f64,
     /// Milliseconds for measuring at start what rounds cost here, which decides how far to draft; with 0 every round
     /// counts as equally dear, and drafts go as deep as they can [default: 300, for serve 1000].
     #[arg(long, value_name = "MS")]
     pub(crate) measure_ms: Option<u64>,
+}
+
+impl ModelFlags {
+    /// Bytes of the prompt cache.
+    pub(crate) fn prompt_cache_bytes(&self) -> usize {
+        (self.prompt_cache_gib.max(0.0) * (1u64 << 30) as f64) as usize
+    }
 }
 
 /// How replies in the terminal are generated.

@@ -21,9 +21,6 @@ const DEFAULT_CONTEXT: usize = 32_768;
 /// Most memory for keys and values, target and drafter together.
 const KEY_VALUE_BYTES: usize = 4 << 30;
 
-/// Marks within a reply that stay visible: without them a tool call or a thought looks like plain text.
-const SHOWN_MARKS: [&str; 4] = ["<|tool_call_start|>", "<|tool_call_end|>", "<think>", "</think>"];
-
 /// How large an engine is to be, and how long its start may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
@@ -110,6 +107,7 @@ impl OpenedModel {
             context: context(flags, self.target.config())?,
             rows: rows(lanes, self.drafter.as_ref()),
             key_value_bytes: KEY_VALUE_BYTES,
+            prompt_cache_bytes: flags.prompt_cache_bytes(),
         };
         place(flags, &self.target, self.drafter.as_ref(), &options)
     }
@@ -137,8 +135,7 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
     let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
     let lanes = measured_lanes(target, &info, measure)?;
     let tokenizer = Arc::new(text.tokenizer.clone());
-    let shown_tokens = SHOWN_MARKS.iter().filter_map(|mark| text.tokenizer.token_to_id(mark)).collect();
-    let engine = Engine::start(lanes, tokenizer, info, stop_tokens, shown_tokens, sizes.max_waiting)
+    let engine = Engine::start(lanes, tokenizer, info, stop_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
     Ok(Loaded { engine, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use forerunner_lanes::TokenId;
+use forerunner_engine::TokenId;
 use serde_json::Value;
 
 use crate::body::Body;

@@ -1,6 +1,6 @@
 //! How tokens are drawn when a request does not say.
 
-use forerunner_lanes::SamplingRule;
+use forerunner_engine::SamplingRule;
 use serde::Deserialize;
 
 /// What a model's `generation_config.json` recommends, for requests that say nothing else.

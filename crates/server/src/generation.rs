@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use forerunner_engine::{Request, StopRule};
-use forerunner_lanes::{SamplingRule, TokenId};
+use forerunner_engine::{SamplingRule, TokenId};
 use serde::Deserialize;
 use serde_json::{Number, Value};
 

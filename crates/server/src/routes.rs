@@ -35,6 +35,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 
 async fn health(State(service): State<Arc<Service>>) -> (StatusCode, Json<Value>) {
     let (code, word) = match service.is_draining() {
+        _ if !service.engine.is_alive() => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
         true => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
         false => (StatusCode::OK, "ok"),
     };

@@ -1,7 +1,7 @@
 //! Replies as OpenAI clients read them.
 
+use forerunner_engine::TokenId;
 use forerunner_engine::{FinishReason, Statistics};
-use forerunner_lanes::TokenId;
 use serde::Serialize;
 
 /// A reply written at once, or one chunk of a streamed one.

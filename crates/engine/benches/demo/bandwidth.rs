@@ -9,7 +9,7 @@ use crate::support::demo;
 
 /// Bytes of weights that one plain decode step of the demo target reads: every matrix once, of the experts those
 /// that are picked.
-pub fn decode_bytes() -> usize {
+pub(crate) fn decode_bytes() -> usize {
     let checkpoint = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
     let config = checkpoint.config();
     let head = bytes(&checkpoint.embedding().expect("the head"));
@@ -46,7 +46,7 @@ fn bytes(matrix: &HostMatrix<'_>) -> usize {
 }
 
 /// Fastest of 20 reads of `bytes` bytes by `threads` threads, in seconds.
-pub fn read_seconds(bytes: usize, threads: usize) -> f64 {
+pub(crate) fn read_seconds(bytes: usize, threads: usize) -> f64 {
     let words: Vec<u64> = (0..bytes as u64 / 8).collect();
     let parts: Vec<&[u64]> = words.chunks(words.len().div_ceil(threads)).collect();
     (0..20).map(|_| read_once(&parts)).fold(f64::MAX, f64::min)

@@ -15,7 +15,7 @@ const KINDS: [(&str, &[&str]); 4] = [
 ];
 
 /// The prompts of each kind, rendered and tokenized; `other` are lists, sorting and counting.
-pub fn prompts_by_kind(text: &TextModel) -> Vec<(&'static str, Vec<Vec<TokenId>>)> {
+pub(crate) fn prompts_by_kind(text: &TextModel) -> Vec<(&'static str, Vec<Vec<TokenId>>)> {
     let file = std::fs::read_to_string(demo("prompts.jsonl")).expect("the demo prompts");
     let mut kinds: Vec<(&'static str, Vec<Vec<TokenId>>)> = ["tool"]
         .into_iter()

@@ -1,26 +1,64 @@
 //! What the target knows of an open lane.
 
-use forerunner_lanes::{OpenLane, SamplingRule};
-use forerunner_tensor::{Device, DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PROMPT_SEEN};
+use forerunner_lanes::{OpenLane, SamplingRule, TokenId};
+use forerunner_tensor::{Device, DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PAGE, PROMPT_SEEN};
+
+use crate::prefix::KeptPage;
 
 /// An open lane.
 pub(super) struct Lane {
-    /// Committed length.
-    pub(super) length: usize,
+    /// Committed tokens: those whose rows the target holds.
+    pub(super) tokens: Vec<TokenId>,
+    /// Tokens of the prompt.
+    pub(super) prompt_tokens: usize,
+    /// Positions that the drafter's context holds.
+    pub(super) absorbed: usize,
     /// The last draw, -1 before the first.
     pub(super) anchor: i32,
     /// Whether the drafter follows it.
     pub(super) drafted: bool,
     /// Its pages, in position order.
     pub(super) pages: Vec<i32>,
+    /// Convolution states kept at the ends of its pages, by page.
+    pub(super) snapshots: Vec<Option<usize>>,
     /// Its sampling rule, without position.
     pub(super) rule: DrawRow,
 }
 
 impl Lane {
-    /// An empty lane that holds `pages`.
-    pub(super) fn new(index: usize, open: &OpenLane<'_>, pages: Vec<i32>) -> Self {
-        Lane { length: 0, anchor: -1, drafted: open.drafted, pages, rule: draw_row(index, open.rule) }
+    /// A lane that holds `pages`, of which the first hold the prompt's first `held` tokens.
+    pub(super) fn new(index: usize, open: &OpenLane<'_>, pages: Vec<i32>, held: usize) -> Self {
+        Lane {
+            tokens: open.prompt[..held].to_vec(),
+            prompt_tokens: open.prompt.len(),
+            absorbed: held,
+            anchor: -1,
+            drafted: open.drafted,
+            snapshots: vec![None; pages.len()],
+            pages,
+            rule: draw_row(index, open.rule),
+        }
+    }
+
+    /// Committed length.
+    pub(super) fn length(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Full pages, with the states kept at their ends, which the lane gives away.
+    pub(super) fn take_full_pages(&mut self) -> Vec<KeptPage> {
+        let full = self.length() / PAGE;
+        let pages = self.pages[..full].iter().zip(&mut self.snapshots);
+        pages.map(|(page, snapshot)| KeptPage { page: *page, snapshot: snapshot.take() }).collect()
+    }
+
+    /// Whether the convolutions' state is to be kept at `end`, the end of a full page: after every fourth page,
+    /// and where this prompt, or one that goes on from it, can be resumed last.
+    pub(super) fn keeps_state_at(&self, end: usize) -> bool {
+        let last = |tokens: usize| tokens / PAGE * PAGE;
+        (end / PAGE).is_multiple_of(4)
+            || end == last(self.prompt_tokens)
+            || end == last(self.prompt_tokens - 1)
     }
 
     /// Writes the lane's counts and logit bias, where its rule reads them.

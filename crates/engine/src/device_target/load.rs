@@ -1,14 +1,16 @@
 //! Loads a target and its drafter and reserves what rounds will need.
 
-use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
+use forerunner_checkpoint::{DrafterCheckpoint, LayerKind, TargetCheckpoint, TargetConfig};
 use forerunner_lanes::{Limits, MAX_WINDOW};
 use forerunner_models::{DSpark, Lfm2, ModelError, dspark, lfm2};
-use forerunner_tensor::{Device, DeviceError, DrawTables, PAGE, PageTable, Rows};
+use forerunner_tensor::{Device, DeviceError, DrawTables, PAGE, PageTable, Rows, bf16};
 
 use super::drafter::Drafter;
+use super::resume::STATE_ROWS;
 use super::staging::Staging;
 use super::{Buffers, DeviceTarget};
 use crate::pages::PagePool;
+use crate::prefix::PrefixCache;
 
 /// How much a target is to hold.
 #[derive(Debug, Clone, Copy)]
@@ -19,8 +21,10 @@ pub struct TargetOptions {
     pub context: usize,
     /// Most rows of one round.
     pub rows: usize,
-    /// Most bytes of keys and values, target and drafter together.
+    /// Most bytes of keys and values of running sequences, target and drafter together.
     pub key_value_bytes: usize,
+    /// Most bytes of keys and values kept for later prompts that begin alike; 0 keeps none.
+    pub prompt_cache_bytes: usize,
 }
 
 /// Pages for a context of `tokens`, with room for a rejected window or a draft block past its end.
@@ -40,26 +44,45 @@ impl<D: Device> DeviceTarget<D> {
         let pages_per_lane = pages_for(options.context);
         let token_bytes = lfm2::key_value_bytes(config)
             + drafter.map_or(0, |drafter| dspark::key_value_bytes(drafter.config()));
-        let affordable = options.key_value_bytes / (token_bytes * PAGE).max(1);
-        let pages = (options.lanes * pages_per_lane).min(affordable.max(1));
+        let page_bytes = token_bytes * PAGE;
+        let affordable = options.key_value_bytes / page_bytes.max(1);
+        // A page that is kept has at most one convolution state.
+        let kept = options.prompt_cache_bytes / (page_bytes + state_bytes(config)).max(1);
+        let pages = (options.lanes * pages_per_lane).min(affordable.max(1)) + kept;
         let positions = pages_per_lane * PAGE;
         let draws = options.rows.min(options.lanes * MAX_WINDOW);
         let taps = drafter.map_or(Vec::new(), |drafter| drafter.config().taps.clone());
         Ok(DeviceTarget {
             limits: limits(options, drafter),
             model: Lfm2::load(&device, target, positions)?,
-            state: lfm2::State::new(&device, config, options.lanes, pages)?,
-            activations: lfm2::Activations::new(&device, config, options.rows, draws, taps.len())?,
+            state: lfm2::State::new(&device, config, options.lanes, pages, kept * STATE_ROWS)?,
+            activations: lfm2::Activations::new(
+                &device,
+                config,
+                &activation_sizes(options, draws, taps.len()),
+            )?,
             taps,
             drafter: drafter.map(|drafter| Drafter::load(&device, drafter, options, pages)).transpose()?,
             lanes: (0..options.lanes).map(|_| None).collect(),
             pool: PagePool::new(pages),
+            prefixes: PrefixCache::new(kept, kept),
             table: PageTable { pages_per_lane, pages: device.allocate(options.lanes * pages_per_lane)? },
             buffers: Buffers::new(&device, options, draws, config.vocabulary)?,
             staging: Staging::new(config.layers.len()),
             device,
         })
     }
+}
+
+/// Bytes of the convolutions' state at one position.
+fn state_bytes(config: &TargetConfig) -> usize {
+    let convolutions = config.layers.iter().filter(|kind| **kind == LayerKind::Conv).count();
+    convolutions * STATE_ROWS * config.hidden * size_of::<bf16>()
+}
+
+/// Tapped rows that wait to be absorbed lie behind a round's own: a page of them a lane.
+fn activation_sizes(options: &TargetOptions, draws: usize, taps: usize) -> lfm2::ActivationSizes {
+    lfm2::ActivationSizes { rows: options.rows, draws, taps, waiting_taps: options.lanes * PAGE }
 }
 
 fn limits(options: &TargetOptions, drafter: Option<&DrafterCheckpoint>) -> Limits {
@@ -92,6 +115,8 @@ impl<D: Device> Buffers<D> {
             },
             drawn: device.allocate(draws)?,
             accepted: device.allocate(options.lanes)?,
+            copy_from: device.allocate(options.rows.max(STATE_ROWS))?,
+            copy_to: device.allocate(options.rows.max(STATE_ROWS))?,
         })
     }
 }
@@ -104,10 +129,15 @@ impl<D: Device> Drafter<D> {
         pages: usize,
     ) -> Result<Self, ModelError> {
         let config = checkpoint.config();
+        // Besides a round's own rows, up to a page of waiting ones a lane.
+        let context_rows = options.rows + options.lanes * PAGE;
         Ok(Drafter {
             model: DSpark::load(device, checkpoint, pages_for(options.context) * PAGE)?,
             state: dspark::State::new(device, config, pages)?,
-            activations: dspark::Activations::new(device, config, options.rows, options.lanes)?,
+            activations: dspark::Activations::new(device, config, context_rows, options.lanes)?,
+            context_rows: Rows::new(device, context_rows)?,
+            tap_index: device.allocate(context_rows)?,
+            gathered: device.allocate(context_rows * config.taps.len() * config.hidden)?,
             rows: Rows::new(device, options.lanes * config.block)?,
             rules: device.allocate(options.lanes)?,
         })

@@ -3,6 +3,7 @@
 mod drafter;
 mod lane;
 mod load;
+mod resume;
 mod staging;
 
 use forerunner_lanes::{
@@ -15,8 +16,10 @@ use forerunner_tensor::{
 };
 
 use crate::pages::PagePool;
+use crate::prefix::PrefixCache;
 use drafter::Drafter;
 use lane::Lane;
+use resume::Reservation;
 use staging::Staging;
 
 pub use load::TargetOptions;
@@ -33,6 +36,7 @@ pub struct DeviceTarget<D: Device> {
     drafter: Option<Drafter<D>>,
     lanes: Vec<Option<Lane>>,
     pool: PagePool,
+    prefixes: PrefixCache,
     table: PageTable<D>,
     buffers: Buffers<D>,
     staging: Staging,
@@ -46,6 +50,9 @@ struct Buffers<D: Device> {
     draw_tables: DrawTables<D>,
     drawn: D::Buffer<i32>,
     accepted: D::Buffer<Accepted>,
+    /// Rows copied within a buffer: from which, to which.
+    copy_from: D::Buffer<i32>,
+    copy_to: D::Buffer<i32>,
 }
 
 impl<D: Device> Target for DeviceTarget<D> {
@@ -55,20 +62,12 @@ impl<D: Device> Target for DeviceTarget<D> {
 
     fn open(&mut self, index: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         assert!(self.lanes[index].is_none(), "lane {index} is open");
-        let pages_needed = load::pages_for(open.context);
-        if pages_needed > self.pool.total() || open.context > self.limits.context {
-            return Err(TargetError::TooLarge { pages_needed, pages_total: self.pool.total() });
-        }
-        if pages_needed > self.pool.free() {
-            return Err(TargetError::Full { pages_needed, pages_free: self.pool.free() });
-        }
-        let mut pages = Vec::with_capacity(pages_needed);
-        self.pool.take(pages_needed, &mut pages);
+        let Reservation { pages, held } = self.reserve(index, open)?;
         self.device.upload(&mut self.table.pages, index * self.table.pages_per_lane, &pages);
-        let lane = Lane::new(index, open, pages);
+        let lane = Lane::new(index, open, pages, held);
         lane.upload_tables(&self.device, open, &mut self.buffers.draw_tables);
         self.lanes[index] = Some(lane);
-        Ok(0)
+        Ok(held)
     }
 
     fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
@@ -81,14 +80,14 @@ impl<D: Device> Target for DeviceTarget<D> {
     }
 
     fn close(&mut self, index: usize) {
-        let lane = self.lanes[index].take().unwrap_or_else(|| panic!("lane {index} is not open"));
-        for page in lane.pages {
-            self.pool.release(page);
-        }
+        assert!(self.lanes[index].is_some(), "lane {index} is not open");
+        self.keep_pages(index);
+        let lane = self.lanes[index].take().expect("an open lane");
+        lane.pages.iter().for_each(|page| self.pool.release(*page));
     }
 
     fn pages_in_use(&self) -> usize {
-        self.pool.total() - self.pool.free()
+        self.lanes.iter().flatten().map(|lane| lane.pages.len()).sum()
     }
 }
 
@@ -103,7 +102,7 @@ impl<D: Device> DeviceTarget<D> {
 
     fn upload(&mut self, round: &Round<'_>) {
         let (device, staging) = (&self.device, &self.staging);
-        let Buffers { rows, windows, rules, draw_tables, .. } = &mut self.buffers;
+        let Buffers { rows, windows, rules, draw_tables, copy_from, copy_to, .. } = &mut self.buffers;
         rows.count = staging.tokens.len();
         device.upload(&mut rows.token, 0, &staging.tokens);
         device.upload(&mut rows.lane, 0, &staging.lanes);
@@ -112,6 +111,8 @@ impl<D: Device> DeviceTarget<D> {
         device.upload(windows, 0, &staging.windows);
         device.upload(rules, 0, &staging.rules);
         device.upload(&mut self.activations.draw_index, 0, &staging.draw_index);
+        device.upload(copy_from, 0, &staging.keep_from);
+        device.upload(copy_to, 0, &staging.keep_to);
         let words = draw_tables.vocabulary.div_ceil(32);
         for (row, mask) in round.masks.iter().enumerate() {
             device.upload(&mut draw_tables.masks, row * words, mask.allowed);
@@ -128,16 +129,19 @@ impl<D: Device> DeviceTarget<D> {
         } = self;
         let key = round_key(staging);
         device.round(key, &mut || {
-            let Buffers { rows, windows, rules, draw_tables, drawn, accepted } = &mut *buffers;
-            let taps: &[usize] = if key.absorb { taps } else { &[] };
+            let Buffers { rows, windows, rules, draw_tables, drawn, accepted, copy_from, copy_to } =
+                &mut *buffers;
+            let taps: &[usize] = if key.tapped { taps } else { &[] };
             model.forward(device, rows, table, taps, state, activations);
+            let tap_width = taps.len() * model.config().hidden;
+            device.copy_rows(&mut activations.taps, copy_from, copy_to, key.kept, tap_width);
             if key.draws > 0 {
                 model.head(device, key.draws, activations);
                 device.draw(&activations.logits, rules, rows, draw_tables, key.draws, drawn);
             }
             device.accept(windows, key.windows, rows, drawn, draw_tables, accepted);
-            if let Some(drafter) = drafter.as_mut().filter(|_| key.absorb) {
-                drafter.absorb(device, &activations.taps, rows, table);
+            if let Some(drafter) = drafter.as_mut().filter(|_| key.absorbed > 0) {
+                drafter.absorb(device, &activations.taps, table);
                 if key.blocks > 0 {
                     let outcome = drafter::Outcome { windows, window_count: key.windows, accepted };
                     drafter.hold(device, model.embedding(), &outcome, table, draw_tables, key);
@@ -193,13 +197,21 @@ impl<D: Device> DeviceTarget<D> {
     /// Moves each lane to its new length.
     fn advance(&mut self, round: &Round<'_>, out: &RoundOut) {
         for (index, window) in round.windows.iter().enumerate() {
-            let lane = self.lanes[window.lane].as_mut().expect("a window's lane is open");
             let Accepted { length, anchor, .. } = self.staging.outcome.accepted[index];
-            let rows = self.staging.windows[index].row_count as usize;
-            let expected = window.position + rows - window.drafts + out.windows[index].accepted;
-            assert_eq!(length as usize, expected, "lane {} has another length on the device", window.lane);
-            lane.length = expected;
+            let kept = self.staging.kept_tokens(index, out.windows[index].accepted);
+            let lane = self.lanes[window.lane].as_mut().expect("a window's lane is open");
+            lane.tokens.extend(kept.iter().map(|token| *token as TokenId));
+            assert_eq!(
+                length as usize,
+                lane.length(),
+                "lane {} is longer or shorter on the device",
+                window.lane
+            );
             lane.anchor = anchor;
+            if lane.drafted && self.staging.absorbs(window.lane) {
+                lane.absorbed = lane.length();
+            }
+            self.keep(window.lane, window.position);
         }
     }
 }
@@ -211,7 +223,9 @@ fn round_key(staging: &Staging) -> RoundKey {
         windows: staging.windows.len(),
         blocks: staging.block_rules.len(),
         depth: staging.depth,
-        absorb: staging.absorb,
+        tapped: staging.tapped,
+        kept: staging.keep_from.len(),
+        absorbed: staging.absorb.index.len(),
         plain_greedy: staging.plain_greedy,
     }
 }

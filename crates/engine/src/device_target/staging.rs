@@ -1,7 +1,7 @@
 //! A round's device arrays, built on the host in memory that is kept from round to round.
 
 use forerunner_lanes::{Limits, PendingSource, Round, Window};
-use forerunner_tensor::{Accepted, DeviceWindow, DrawRow, FLAG_COUNTS};
+use forerunner_tensor::{Accepted, DeviceWindow, DrawRow, FLAG_COUNTS, PAGE};
 
 use super::lane::Lane;
 
@@ -21,11 +21,39 @@ pub(super) struct Staging {
     /// Deepest hold asked for.
     pub(super) depth: usize,
     /// Whether the drafter follows any lane of the round.
-    pub(super) absorb: bool,
+    pub(super) tapped: bool,
+    /// Tapped rows that wait for a later round: from which row, to which.
+    pub(super) keep_from: Vec<i32>,
+    pub(super) keep_to: Vec<i32>,
+    /// Rows that the drafter absorbs in this round.
+    pub(super) absorb: AbsorbRows,
     /// Whether every draw is a plain argmax.
     pub(super) plain_greedy: bool,
     /// What the round's read-back filled.
     pub(super) outcome: Outcome,
+}
+
+/// Rows of the drafter's context to be made.
+#[derive(Default)]
+pub(super) struct AbsorbRows {
+    /// Where their taps are ([`TapStore`]).
+    pub(super) index: Vec<i32>,
+    pub(super) lanes: Vec<i32>,
+    pub(super) positions: Vec<i32>,
+}
+
+/// Where tapped rows are: a round's own rows first, then `PAGE` rows a lane that wait to be absorbed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct TapStore {
+    /// Most rows of a round.
+    pub(super) rows: usize,
+}
+
+impl TapStore {
+    /// Where a lane's tapped row of `position` waits.
+    fn waiting(self, lane: usize, position: usize) -> i32 {
+        (self.rows + lane * PAGE + position % PAGE) as i32
+    }
 }
 
 /// A round's read-back.
@@ -50,7 +78,7 @@ impl Staging {
         self.clear();
         for window in round.windows {
             let lane = lanes[window.lane].as_ref().expect("a window's lane is open");
-            self.push_window(round, window, lane);
+            self.push_window(round, window, lane, TapStore { rows: limits.rows });
         }
         for (index, mask) in round.masks.iter().enumerate() {
             let first_draw = self.windows[mask.window].first_draw as usize;
@@ -75,12 +103,17 @@ impl Staging {
         self.rules.clear();
         self.block_rules.clear();
         self.depth = 0;
-        self.absorb = false;
+        self.tapped = false;
+        self.keep_from.clear();
+        self.keep_to.clear();
+        self.absorb.index.clear();
+        self.absorb.lanes.clear();
+        self.absorb.positions.clear();
         self.plain_greedy = true;
     }
 
-    fn push_window(&mut self, round: &Round<'_>, window: &Window, lane: &Lane) {
-        assert_eq!(window.position, lane.length, "lane {}'s window starts elsewhere", window.lane);
+    fn push_window(&mut self, round: &Round<'_>, window: &Window, lane: &Lane, store: TapStore) {
+        assert_eq!(window.position, lane.length(), "lane {}'s window starts elsewhere", window.lane);
         assert!(window.hold == 0 || (window.draws && lane.drafted), "lane {} may not hold", window.lane);
         let first_row = self.tokens.len();
         if window.pending == PendingSource::LastDraw {
@@ -99,7 +132,9 @@ impl Staging {
         if window.draws {
             self.push_draws(window, lane, first_row + row_count - window.drafts);
         }
-        self.absorb |= lane.drafted;
+        if lane.drafted {
+            self.push_taps(window, lane, first_row, store);
+        }
         let block = self.push_block(window, lane);
         self.windows.push(DeviceWindow {
             lane: window.lane as i32,
@@ -125,6 +160,41 @@ impl Staging {
                 ..lane.rule
             });
         }
+    }
+
+    /// Says where the window's tapped rows go: into the drafter's context when it is about to draft, when a page
+    /// ends, so that a full page always holds context; otherwise they wait.
+    fn push_taps(&mut self, window: &Window, lane: &Lane, first_row: usize, store: TapStore) {
+        self.tapped = true;
+        let end = window.position + self.tokens.len() - first_row;
+        let rows = (window.position..end).zip(first_row as i32..);
+        let is_due = window.hold > 0 || end / PAGE > lane.absorbed / PAGE;
+        if !is_due {
+            for (position, row) in rows {
+                self.keep_from.push(row);
+                self.keep_to.push(store.waiting(window.lane, position));
+            }
+            return;
+        }
+        let waiting = lane.absorbed..window.position;
+        let waiting = waiting.map(|position| (position, store.waiting(window.lane, position)));
+        for (position, index) in waiting.chain(rows) {
+            self.absorb.index.push(index);
+            self.absorb.lanes.push(window.lane as i32);
+            self.absorb.positions.push(position as i32);
+        }
+    }
+
+    /// Tokens of window `index` that stay when `accepted` of its drafts do.
+    pub(super) fn kept_tokens(&self, index: usize, accepted: usize) -> &[i32] {
+        let window = &self.windows[index];
+        let rows = window.row_count as usize - window.draft_count as usize + accepted;
+        &self.tokens[window.first_row as usize..][..rows]
+    }
+
+    /// Whether the drafter absorbs the lane's rows in this round.
+    pub(super) fn absorbs(&self, lane: usize) -> bool {
+        self.absorb.lanes.contains(&(lane as i32))
     }
 
     fn push_block(&mut self, window: &Window, lane: &Lane) -> i32 {

@@ -1,5 +1,5 @@
 //! The equalities that the product promises, run on this machine: drafted = plain, shared = alone, after a
-//! cancel = alone.
+//! cancel = alone, resumed = fresh.
 //!
 //! A gate compares token ids reply by reply and stops at nothing: it reports the first differing token of the
 //! first differing reply and how many replies differ.
@@ -7,12 +7,13 @@
 mod first;
 mod planted;
 mod replies;
+mod resumed;
 
 use forerunner_lanes::{SamplingRule, TokenId};
 
 pub use first::{FirstRound, first_round};
 pub use planted::{Planted, PlantedFault};
-pub use replies::{GateLanes, replies, replies_after_cancel};
+pub use replies::{GateLanes, GateReply, replies, replies_after_cancel, run_all};
 
 /// One prompt of the gates.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct GateSettings {
     pub seed: u64,
     /// Numbers of lanes to share, such as 4, 8 and 16; those above the engine's lanes are left out.
     pub shared: Vec<usize>,
+    /// Whether the target stores prefixes, which are then resumed.
+    pub prompt_cache: bool,
 }
 
 /// A gate's outcome.
@@ -131,6 +134,9 @@ pub fn run(
         .map(|(rounds, sequence)| replies_after_cancel(lanes, sequence, rounds % 8))
         .collect();
     outcomes.push(compare(format!("after a cancel = alone, {manner}"), cases, &plain, &after_cancel));
+    if settings.prompt_cache {
+        outcomes.push(resumed::resumed(lanes, cases, settings, temperature, &manner));
+    }
     outcomes
 }
 

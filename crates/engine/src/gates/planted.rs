@@ -11,16 +11,19 @@ pub enum PlantedFault {
     Neighbours,
     /// A lane whose last tenant had reserved all its room draws another first token: state survives a cancel.
     Leftovers,
+    /// A lane that opened with a stored prefix draws another token: what was stored is not what was computed.
+    Prefixes,
     /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
     Arithmetic,
 }
 
 impl PlantedFault {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, PlantedFault); 4] = [
+    pub const ALL: [(&'static str, PlantedFault); 5] = [
         ("drafts", PlantedFault::Drafts),
         ("neighbours", PlantedFault::Neighbours),
         ("leftovers", PlantedFault::Leftovers),
+        ("prefixes", PlantedFault::Prefixes),
         ("arithmetic", PlantedFault::Arithmetic),
     ];
 }
@@ -33,13 +36,21 @@ pub struct Planted<T> {
     roomy: Vec<bool>,
     /// Whether a lane's last tenant did.
     stale: Vec<bool>,
+    /// Whether a lane's tenant began with a stored prefix.
+    resumed: Vec<bool>,
 }
 
 impl<T: Target> Planted<T> {
     /// Plants `fault` in `inner`.
     pub fn new(inner: T, fault: PlantedFault) -> Self {
         let lanes = inner.limits().lanes;
-        Planted { inner, fault, roomy: vec![false; lanes], stale: vec![false; lanes] }
+        Planted {
+            inner,
+            fault,
+            roomy: vec![false; lanes],
+            stale: vec![false; lanes],
+            resumed: vec![false; lanes],
+        }
     }
 
     /// Whether the fault changes the last draw of the round's window `index`.
@@ -49,6 +60,7 @@ impl<T: Target> Planted<T> {
             PlantedFault::Drafts => window.drafts > 0,
             PlantedFault::Neighbours => round.windows.len() > 1,
             PlantedFault::Leftovers => self.stale[window.lane],
+            PlantedFault::Prefixes => self.resumed[window.lane],
             PlantedFault::Arithmetic => (window.position + window.tokens.len()).is_multiple_of(5),
         }
     }
@@ -61,6 +73,7 @@ impl<T: Target> Target for Planted<T> {
 
     fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         let held = self.inner.open(lane, open)?;
+        self.resumed[lane] = held > 0;
         self.stale[lane] = self.roomy[lane];
         self.roomy[lane] = open.context == self.inner.limits().context;
         Ok(held)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, Target, TokenId};
+use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, SequenceStatistics, Target, TokenId};
 
 use super::{GateCase, GateSettings};
 
@@ -26,20 +26,38 @@ pub(super) fn sequences(
     cases.iter().zip(rules).map(sequence).collect()
 }
 
+/// A reply, and what it took.
+#[derive(Debug, Clone, Default)]
+pub struct GateReply {
+    /// Its tokens.
+    pub tokens: Vec<TokenId>,
+    /// Counts of its sequence.
+    pub statistics: SequenceStatistics,
+}
+
 /// Runs `sequences` together until all have ended; their replies, in order.
 ///
 /// # Panics
 /// If a sequence does not fit the lanes: gates are given prompts that do.
-pub fn replies(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<Vec<TokenId>> {
+pub fn run_all(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<GateReply> {
     let submit = |sequence| lanes.submit(sequence).expect("a gate's sequence fits");
     let ids: Vec<SequenceId> = sequences.into_iter().map(submit).collect();
-    let mut replies: HashMap<SequenceId, Vec<TokenId>> = HashMap::new();
+    let mut replies: HashMap<SequenceId, GateReply> = HashMap::new();
     while !lanes.is_idle() {
         for delivery in lanes.step() {
-            replies.entry(delivery.id).or_default().extend_from_slice(&delivery.tokens);
+            let reply = replies.entry(delivery.id).or_default();
+            reply.tokens.extend_from_slice(&delivery.tokens);
+            if let Some(finished) = &delivery.finished {
+                reply.statistics = finished.statistics.clone();
+            }
         }
     }
     ids.iter().map(|id| replies.remove(id).unwrap_or_default()).collect()
+}
+
+/// The tokens of [`run_all`]'s replies.
+pub fn replies(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<Vec<TokenId>> {
+    run_all(lanes, sequences).into_iter().map(|reply| reply.tokens).collect()
 }
 
 /// The reply of `sequence` after another one on the same lane, with the same prompt and as much room as a lane

@@ -9,25 +9,31 @@ use forerunner_lanes::{Lanes, Options, Target, TokenId};
 use forerunner_tensor::Device;
 
 /// A file of the demo pair.
-pub fn demo(path: &str) -> PathBuf {
+pub(crate) fn demo(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo").join(path)
 }
 
 /// The demo pair on `device`, with `lanes` lanes.
-pub fn target<D: Device>(device: D, lanes: usize) -> DeviceTarget<D> {
+pub(crate) fn target<D: Device>(device: D, lanes: usize) -> DeviceTarget<D> {
     let target = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
     let drafter = DrafterCheckpoint::open(&demo("drafter"), target.config()).expect("the demo drafter opens");
-    let options = TargetOptions { lanes, context: 512, rows: 256, key_value_bytes: 1 << 30 };
+    let options = TargetOptions {
+        lanes,
+        context: 1024,
+        rows: 416,
+        key_value_bytes: 1 << 30,
+        prompt_cache_bytes: 64 << 20,
+    };
     DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
 }
 
 /// A scheduler over a target.
-pub fn lanes(target: impl Target + Send + 'static) -> GateLanes {
+pub(crate) fn lanes(target: impl Target + Send + 'static) -> GateLanes {
     Lanes::new(Box::new(target), Options::default())
 }
 
 /// The golden prompts with their greedy replies.
-pub fn golden() -> Vec<(GateCase, Vec<TokenId>)> {
+pub(crate) fn golden() -> Vec<(GateCase, Vec<TokenId>)> {
     let file = std::fs::read_to_string(demo("golden/target.json")).expect("golden vectors");
     let golden: serde_json::Value = serde_json::from_str(&file).expect("golden vectors are JSON");
     let ids = |value: &serde_json::Value| -> Vec<TokenId> {
@@ -40,6 +46,12 @@ pub fn golden() -> Vec<(GateCase, Vec<TokenId>)> {
 }
 
 /// Settings that the golden replies were made with.
-pub fn settings(shared: &[usize]) -> GateSettings {
-    GateSettings { max_tokens: 96, stop_tokens: vec![2, 7], seed: 1, shared: shared.to_vec() }
+pub(crate) fn settings(shared: &[usize]) -> GateSettings {
+    GateSettings {
+        max_tokens: 96,
+        stop_tokens: vec![2, 7],
+        seed: 1,
+        shared: shared.to_vec(),
+        prompt_cache: true,
+    }
 }

@@ -52,7 +52,7 @@ pub(crate) struct ReferenceReport {
 impl ReferenceGate {
     /// Loads the reference, or says why it does not fit.
     pub(crate) fn load(model: &OpenedModel) -> anyhow::Result<Result<Self, String>> {
-        let needed = 4 * model.target.summary().parameters as u64;
+        let needed = 4 * model.target.summary().parameters;
         let available = available_memory().unwrap_or(8 << 30);
         if needed > available / 2 {
             return Ok(Err(format!(

@@ -31,6 +31,7 @@ pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
         stop_tokens: model.stop_tokens(),
         seed: flags.seed,
         shared: SHARED.to_vec(),
+        prompt_cache: flags.model.prompt_cache_bytes() > 0,
     };
     let mut receipt = Receipt::new(&model.paths.name, &placed.device, &settings);
     let first = match ReferenceGate::load(&model)? {

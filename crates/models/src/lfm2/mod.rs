@@ -8,7 +8,7 @@ use forerunner_tensor::{Device, PageTable, RopeTable, Rows, bf16};
 
 use crate::layers::{Attention, FeedForward, KeyValueContext, RmsNorm, ShortConv};
 
-pub use state::{Activations, LayerState, State};
+pub use state::{ActivationSizes, Activations, LayerState, State};
 
 /// A target on a device.
 pub struct Lfm2<D: Device> {

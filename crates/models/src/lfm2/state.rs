@@ -21,8 +21,15 @@ pub enum LayerState<D: Device> {
 }
 
 impl<D: Device> State<D> {
-    /// Memory for `lanes` lanes that share `pages` pages.
-    pub fn new(device: &D, config: &TargetConfig, lanes: usize, pages: usize) -> Result<Self, DeviceError> {
+    /// Memory for `lanes` lanes that share `pages` pages, and for `kept_rows` gated rows behind each ring.
+    pub fn new(
+        device: &D,
+        config: &TargetConfig,
+        lanes: usize,
+        pages: usize,
+        kept_rows: usize,
+    ) -> Result<Self, DeviceError> {
+        let ring_rows = lanes * CONV_RING + kept_rows;
         let page = config.key_value_heads * PAGE * config.head_dim;
         let layers = config.layers.iter().map(|kind| {
             Ok(match kind {
@@ -31,7 +38,7 @@ impl<D: Device> State<D> {
                     values: device.allocate(pages * page)?,
                 }),
                 LayerKind::Conv => {
-                    LayerState::Conv(ConvRing { gated: device.allocate(lanes * CONV_RING * config.hidden)? })
+                    LayerState::Conv(ConvRing { gated: device.allocate(ring_rows * config.hidden)? })
                 }
             })
         });
@@ -49,7 +56,7 @@ pub struct Activations<D: Device> {
     pub projected: D::Buffer<bf16>,
     /// Of the attention layers; its `mixed` also takes a convolution's output.
     pub attention: AttentionScratch<D>,
-    /// `[rows, taps * hidden]`: the stream after each tapped layer.
+    /// `[rows + waiting_taps, taps * hidden]`: the stream after each tapped layer, and rows kept for later.
     pub taps: D::Buffer<bf16>,
     /// Picks of the current mixture layer.
     pub routing: Routing<D>,
@@ -61,15 +68,23 @@ pub struct Activations<D: Device> {
     pub logits: D::Buffer<f32>,
 }
 
+/// The largest forward.
+#[derive(Debug, Clone, Copy)]
+pub struct ActivationSizes {
+    /// Rows.
+    pub rows: usize,
+    /// Rows that draw.
+    pub draws: usize,
+    /// Tapped layers.
+    pub taps: usize,
+    /// Tapped rows kept for later.
+    pub waiting_taps: usize,
+}
+
 impl<D: Device> Activations<D> {
-    /// Room for `rows` rows of which `draws` draw, with `taps` tapped layers.
-    pub fn new(
-        device: &D,
-        config: &TargetConfig,
-        rows: usize,
-        draws: usize,
-        taps: usize,
-    ) -> Result<Self, DeviceError> {
+    /// Room for forwards of these sizes.
+    pub fn new(device: &D, config: &TargetConfig, sizes: &ActivationSizes) -> Result<Self, DeviceError> {
+        let ActivationSizes { rows, draws, taps, waiting_taps } = *sizes;
         let hidden = config.hidden;
         let picks = config.mixture.as_ref().map_or(1, |mixture| mixture.picks);
         Ok(Activations {
@@ -77,7 +92,7 @@ impl<D: Device> Activations<D> {
             normed: device.allocate(rows.max(draws) * hidden)?,
             projected: device.allocate(rows * 3 * hidden)?,
             attention: AttentionScratch::new(device, head_shape(config), rows)?,
-            taps: device.allocate(rows * taps * hidden)?,
+            taps: device.allocate((rows + waiting_taps) * taps * hidden)?,
             routing: Routing {
                 experts: device.allocate(rows * picks)?,
                 weights: device.allocate(rows * picks)?,

@@ -134,7 +134,7 @@ fn engine(pause: Duration, text: &TextModel) -> Engine {
     };
     let lanes = Lanes::new(target, Options::default());
     let tokenizer = Arc::new(text.tokenizer.clone());
-    Engine::start(lanes, tokenizer, info, Vec::new(), Vec::new(), MAX_QUEUE).expect("a thread")
+    Engine::start(lanes, tokenizer, info, Vec::new(), MAX_QUEUE).expect("a thread")
 }
 
 /// A chat request of one message, greedy, with its token ids.
