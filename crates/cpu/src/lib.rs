@@ -32,7 +32,6 @@ pub use device::{CpuDevice, CpuOptions};
 pub use experts::Experts;
 pub use memory::Buffer;
 pub use mode::{Mode, UnknownMode};
-pub use pool::Pool;
 pub use weights::Matrix;
 
 /// The device's name in messages and receipts.

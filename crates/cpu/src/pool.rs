@@ -37,7 +37,7 @@ struct Shared {
 }
 
 /// The caller and its workers.
-pub struct Pool {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     sleepers: Vec<Thread>,
@@ -45,7 +45,7 @@ pub struct Pool {
 
 impl Pool {
     /// `threads` in all, the caller included.
-    pub fn new(threads: usize) -> std::io::Result<Self> {
+    pub(crate) fn new(threads: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             claim: AtomicU64::new(0),
             work: AtomicPtr::default(),
@@ -67,7 +67,7 @@ impl Pool {
     }
 
     /// Threads, the caller included.
-    pub fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.workers.len() + 1
     }
 
@@ -75,7 +75,7 @@ impl Pool {
     ///
     /// # Panics
     /// When a chunk panicked, after all have ended.
-    pub fn run<F: Fn(usize) + Sync>(&self, chunks: usize, work: F) {
+    pub(crate) fn run<F: Fn(usize) + Sync>(&self, chunks: usize, work: F) {
         if chunks <= 1 || self.workers.is_empty() {
             return (0..chunks).for_each(work);
         }

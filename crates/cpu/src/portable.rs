@@ -14,8 +14,7 @@ use crate::weights::View;
 pub(crate) struct Portable;
 
 thread_local! {
-    static WEIGHTS: RefCell<(Scratch<bf16>, Scratch<f32>)> =
-        const { RefCell::new((Scratch::new(), Scratch::new())) };
+    static WEIGHTS: RefCell<Scratch<f32>> = const { RefCell::new(Scratch::new()) };
 }
 
 impl Arithmetic for Portable {
@@ -38,13 +37,10 @@ impl Arithmetic for Portable {
         sums: &mut [f32],
         stride: usize,
     ) {
-        WEIGHTS.with_borrow_mut(|(narrow, wide)| {
-            let (narrow, wide) = (narrow.take(columns), wide.take(columns));
+        WEIGHTS.with_borrow_mut(|scratch| {
+            let wide = scratch.take(columns);
             for (index, output) in outputs.enumerate() {
-                weights.read_row(output, narrow);
-                for (wide, narrow) in wide.iter_mut().zip(narrow.iter()) {
-                    *wide = widen(*narrow);
-                }
+                weights.read_row(output, wide);
                 for row in 0..rows {
                     sums[row * stride + index] = dot(wide, &x[row * columns..(row + 1) * columns]);
                 }

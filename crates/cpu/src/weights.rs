@@ -2,6 +2,7 @@
 
 use forerunner_tensor::{AffineValues, DeviceError, HostMatrix, MatrixValues, Scales, bf16};
 
+use crate::math::{round, widen};
 use crate::memory::Buffer;
 
 /// Columns that one instruction multiplies; every affine matrix has a whole number of them.
@@ -114,23 +115,59 @@ impl Weights {
     }
 }
 
+/// How a weight is handed out: as bf16, or widened.
+pub(crate) trait Weight: Copy {
+    /// A stored weight.
+    fn stored(value: bf16) -> Self;
+
+    /// A value rounded to bf16.
+    fn rounded(value: f32) -> Self;
+}
+
+impl Weight for bf16 {
+    #[inline(always)]
+    fn stored(value: bf16) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn rounded(value: f32) -> Self {
+        round(value)
+    }
+}
+
+impl Weight for f32 {
+    #[inline(always)]
+    fn stored(value: bf16) -> Self {
+        widen(value)
+    }
+
+    #[inline(always)]
+    fn rounded(value: f32) -> Self {
+        widen(round(value))
+    }
+}
+
 impl View<'_> {
     /// Writes one row of `out.len()` columns.
     #[inline(always)]
-    pub(crate) fn read_row(&self, row: usize, out: &mut [bf16]) {
+    pub(crate) fn read_row<W: Weight>(&self, row: usize, out: &mut [W]) {
         let columns = out.len();
         match *self {
-            View::Dense(values) => out.copy_from_slice(&values[row * columns..(row + 1) * columns]),
+            View::Dense(values) => {
+                for (out, value) in out.iter_mut().zip(&values[row * columns..(row + 1) * columns]) {
+                    *out = W::stored(*value);
+                }
+            }
             View::Affine { bits, group, codes, pairs } => {
                 let codes = &codes[row * row_words(bits, columns)..(row + 1) * row_words(bits, columns)];
                 let pairs = &pairs[row * (columns / group)..(row + 1) * (columns / group)];
-                for (chunk, out) in out.chunks_exact_mut(CHUNK).enumerate() {
+                for (chunk, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
                     let pair = pairs[chunk * CHUNK / group];
-                    let scale = f32::from_bits(pair << 16);
-                    let bias = f32::from_bits(pair & 0xffff_0000);
+                    let (scale, bias) = (f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000));
                     let codes = chunk_codes(bits, codes, chunk);
-                    for (out, code) in out.iter_mut().zip(codes) {
-                        *out = crate::math::round(scale * code as f32 + bias);
+                    for place in 0..CHUNK {
+                        out[place] = W::rounded(scale * codes[place] as f32 + bias);
                     }
                 }
             }
@@ -143,24 +180,29 @@ pub(crate) fn row_words(bits: u32, columns: usize) -> usize {
     if bits == 4 { columns.div_ceil(BLOCK) * LINE_WORDS } else { columns / 4 }
 }
 
-/// The codes of 32 columns of a row.
+/// The codes of 32 columns of a row. Signed, because that is what processors turn into floats.
 #[inline(always)]
-fn chunk_codes(bits: u32, codes: &[u32], chunk: usize) -> [u32; CHUNK] {
+fn chunk_codes(bits: u32, codes: &[u32], chunk: usize) -> [i32; CHUNK] {
     let mut out = [0; CHUNK];
     if bits == 4 {
-        let line = &codes[chunk / 4 * LINE_WORDS..][..LINE_WORDS];
+        let line: &[u16] = bytemuck::cast_slice(&codes[chunk / 4 * LINE_WORDS..][..LINE_WORDS]);
+        let line: &[u16; CHUNK] = line.first_chunk().expect("a whole line");
         let shift = chunk % 4 * 4;
-        for (pair, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(line) {
-            *pair = [word >> shift & 15, word >> (16 + shift) & 15];
+        for place in 0..CHUNK {
+            out[place] = i32::from(line[place] >> shift & 15);
         }
     } else {
-        let words = &codes[chunk * (CHUNK / 4)..][..CHUNK / 4];
-        for (four, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *four = [word & 255, word >> 8 & 255, word >> 16 & 255, word >> 24];
+        let bytes: &[u8] = bytemuck::cast_slice(&codes[chunk * (CHUNK / 4)..][..CHUNK / 4]);
+        let bytes: &[u8; CHUNK] = bytes.first_chunk().expect("a whole chunk");
+        for place in 0..CHUNK {
+            out[place] = i32::from(bytes[place]);
         }
     }
     out
 }
+
+// Words are read as their halves and bytes in memory order.
+const _: () = assert!(cfg!(target_endian = "little"), "codes are little end first");
 
 fn check_columns(parts: &[HostMatrix<'_>], columns: usize) -> Result<(), DeviceError> {
     match parts.iter().find(|part| part.columns != columns) {
