@@ -20,7 +20,7 @@ use source::{Codes4, Codes8, Dense, Source, dequantize, load, load_masked};
 
 /// Most rows of a tile of codes: with 2 outputs, their sums take 20 of the 32 registers.
 const TILE_ROWS: usize = 10;
-/// Most rows of a tile of dense weights where there are many: 4 outputs read them half as often.
+/// Most rows of a tile of dense weights: with 4 outputs, their sums take 24 registers.
 const DENSE_ROWS: usize = 6;
 /// Blocks whose tables are made before their products: made among them, each would wait for the ones before it.
 const STAGED_BLOCKS: usize = 8;
@@ -107,7 +107,7 @@ impl Task {
     /// # Safety
     /// The outputs are inside the source, `x` and `sums` hold the rows, and the processor has the features.
     unsafe fn run_affine<S: Source>(self, source: S, outputs: Range<usize>) {
-        if self.rows <= TILE_ROWS {
+        if self.rows <= S::ROWS {
             // SAFETY: the caller's promise.
             return unsafe { self.run(source, outputs) };
         }
@@ -131,10 +131,9 @@ impl Task {
     /// # Safety
     /// As for `run_affine`.
     unsafe fn run<S: Source>(self, source: S, outputs: Range<usize>) {
-        let most = if self.rows <= TILE_ROWS { TILE_ROWS } else { DENSE_ROWS };
         let mut row = 0;
         while row < self.rows {
-            let tiles = (self.rows - row).div_ceil(most);
+            let tiles = (self.rows - row).div_ceil(S::ROWS);
             let rows = (self.rows - row).div_ceil(tiles);
             // SAFETY: rows `row..row + rows` are inside `x` and `sums`.
             unsafe {

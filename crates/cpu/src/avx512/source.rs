@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use forerunner_tensor::bf16;
 
+use super::{DENSE_ROWS, TILE_ROWS};
 use crate::weights::{BLOCK, CHUNK};
 
 /// Where weights come from.
@@ -13,6 +14,9 @@ pub(super) trait Source: Copy {
 
     /// Outputs in a tile of 4 to 6 rows, by the registers that lines take.
     const OUTPUTS: usize;
+
+    /// Most rows of a tile. Codes with more rows are dequantized to memory first.
+    const ROWS: usize;
 
     /// Columns `128 block..128 (block + 1)` of an output.
     ///
@@ -54,6 +58,7 @@ pub(super) struct Dense {
 impl Source for Dense {
     type Line = *const i16;
     const OUTPUTS: usize = 4;
+    const ROWS: usize = DENSE_ROWS;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
@@ -122,6 +127,7 @@ impl<const SPAN: usize> Codes4<SPAN> {
 impl<const SPAN: usize> Source for Codes4<SPAN> {
     type Line = Line4;
     const OUTPUTS: usize = 2;
+    const ROWS: usize = TILE_ROWS;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
@@ -194,6 +200,7 @@ pub(super) struct Codes8 {
 impl Source for Codes8 {
     type Line = (Codes8, usize, usize);
     const OUTPUTS: usize = 2;
+    const ROWS: usize = 2;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
