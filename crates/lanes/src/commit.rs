@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use crate::accept::{self, End};
+use crate::allocate::Holding;
 use crate::calibrate::ConfidenceSample;
 use crate::clock::{Clock, milliseconds};
 use crate::deliver::{Committed, Delivery, Finish, Finished};
 use crate::depth::Hold;
 use crate::guard::{GuardedRound, Side};
+use crate::guards::Scale;
 use crate::lanes::Lanes;
 use crate::live_costs::Sample;
 use crate::offers::Offered;
@@ -73,6 +75,17 @@ impl<T: Target, C: Clock> Lanes<T, C> {
 
     fn tell_guard(&mut self, took_ms: f64, tokens: f64, counts: bool) {
         let Plan { key, side, judged, windows, .. } = &self.plan;
+        if *judged == Judged::No {
+            return self.guards.interrupt();
+        }
+        let costs = self.live_costs.costs(&self.options.costs, key.band);
+        let plain_ms = |lanes| costs.ms(lanes, Holding::default());
+        let scale = key.scale(windows.len(), self.limits.lanes, plain_ms);
+        let scale = match self.options.planted {
+            Some(Planted::LaneCountsMixed) => Scale { ms: 1.0, tokens: 1.0 },
+            _ => scale,
+        };
+        let (took_ms, tokens) = (took_ms * scale.ms, tokens * scale.tokens);
         let was_plain = windows.iter().all(|window| window.drafts == 0 && window.hold == 0);
         match judged {
             Judged::Yes => {

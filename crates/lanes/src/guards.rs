@@ -19,12 +19,30 @@ impl GuardKey {
         GuardKey { lanes: LANES.partition_point(|&most| most < lanes), band: band(tokens / lanes.max(1)) }
     }
 
+    /// What a round of `lanes` lanes is to be multiplied with to count like one of the most lanes of its kind.
+    /// Rounds of several lane counts would otherwise be compared by who happened to be there: a plain round's
+    /// price per token falls with every lane.
+    pub(crate) fn scale(self, lanes: usize, lanes_most: usize, plain_ms: impl Fn(usize) -> f64) -> Scale {
+        let most = LANES[self.lanes].min(lanes_most);
+        Scale {
+            ms: plain_ms(most) / plain_ms(lanes).max(f64::MIN_POSITIVE),
+            tokens: most as f64 / lanes as f64,
+        }
+    }
+
     fn index(self) -> usize {
         self.lanes * BANDS + self.band
     }
 }
 
-/// What a guard has found, for metrics.
+/// Factors of a round's milliseconds and tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    pub ms: f64,
+    pub tokens: f64,
+}
+
+/// What a guard has found, for metrics. Rounds are scaled to the most lanes that they may have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GuardState {
     /// Fewest and most lanes of its rounds.

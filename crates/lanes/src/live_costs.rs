@@ -54,10 +54,13 @@ impl LiveCosts {
         if sample.distinct_experts > 0 && expected_experts > 0.0 {
             band.experts.note(sample.rows, sample.distinct_experts as f64 / expected_experts);
         }
-        let uncorrected = Costs { plain: None, held: None, ..self.costs(table, sample.band) };
-        let excess_ms = sample.took_ms - uncorrected.ms(sample.rows, sample.holding);
+        // What plain rounds have shown is no fault of the hold.
+        let holds = sample.holding.lanes > 0;
+        let known = self.costs(table, sample.band);
+        let known = Costs { held: None, plain: known.plain.filter(|_| holds), ..known };
+        let excess_ms = sample.took_ms - known.ms(sample.rows, sample.holding);
         let band = &mut self.bands[sample.band];
-        let excesses = if sample.holding.lanes > 0 { &mut band.held } else { &mut band.plain };
+        let excesses = if holds { &mut band.held } else { &mut band.plain };
         excesses.note(sample.rows, excess_ms);
     }
 
@@ -66,9 +69,7 @@ impl LiveCosts {
         let known =
             |curve: fn(&BandCosts) -> Option<&Curve>| self.bands[..=band].iter().rev().find_map(curve);
         let plain = known(|band| band.plain.curve.as_ref());
-        let held = self.bands[band].held.curve.as_ref();
-        let held = held.or(self.bands[band].plain.curve.as_ref());
-        let held = held.or_else(|| known(|band| band.held.curve.as_ref())).or(plain);
+        let held = known(|band| band.held.curve.as_ref());
         Costs { table, plain, held, experts: known(|band| band.experts.curve.as_ref()) }
     }
 
@@ -82,8 +83,9 @@ impl LiveCosts {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Costs<'a> {
     table: &'a CostTable,
-    /// Milliseconds beyond the table, of rounds that hold nothing and of rounds that hold.
+    /// Milliseconds beyond the table, of all rounds.
     plain: Option<&'a Curve>,
+    /// Milliseconds beyond that, of rounds that hold.
     held: Option<&'a Curve>,
     /// Distinct experts in proportion to those of the table.
     experts: Option<&'a Curve>,
@@ -98,10 +100,11 @@ impl<'a> Costs<'a> {
 
     /// Milliseconds of a round.
     pub(crate) fn ms(&self, rows: usize, holding: Holding) -> f64 {
-        let excess = if holding.lanes > 0 { self.held } else { self.plain };
+        let at = |curve: Option<&Curve>| curve.map_or(0.0, |curve| curve.at(rows));
+        let excess_ms = at(self.plain) + at(self.held.filter(|_| holding.lanes > 0));
         let experts_ms =
             self.experts.map_or(0.0, |share| (share.at(rows) - 1.0) * self.table.experts_ms(rows));
-        let round_ms = self.table.round_ms(rows) + experts_ms + excess.map_or(0.0, |curve| curve.at(rows));
+        let round_ms = self.table.round_ms(rows) + experts_ms + excess_ms;
         round_ms.max(0.0) + self.table.hold_ms(holding.lanes, holding.depth)
     }
 

@@ -8,6 +8,8 @@ pub enum Planted {
     GuardAsleep,
     /// Guards forget what they found when there is nothing to do.
     GuardForgets,
+    /// Guards compare rounds of several lane counts as they are.
+    LaneCountsMixed,
     /// Probes cost guards nothing.
     ProbesForFree,
     /// Rounds do not correct the cost table.

@@ -121,10 +121,14 @@ impl Setting {
     }
 }
 
-/// The side that the guard of most rounds rests on.
+/// The side that the guard of most rounds rests on. To rest on drafting that costs what plain rounds do, because
+/// nothing is drafted, is to be plain.
 fn side(guards: &[GuardState]) -> Side {
     let rounds = |guard: &&GuardState| guard.plain.rounds + guard.drafted.rounds;
-    guards.iter().max_by_key(rounds).expect("rounds were guarded").rests_on
+    let guard = guards.iter().max_by_key(rounds).expect("rounds were guarded");
+    let differs = guard.drafted.token_ms() > 1.02 * guard.plain.token_ms()
+        || guard.drafted.tokens > 1.1 * guard.plain.tokens;
+    if differs { guard.rests_on } else { Side::Plain }
 }
 
 #[derive(Debug, Default)]
@@ -273,4 +277,59 @@ fn a_lane_with_one_bad_block_drafts_again_within_17_rounds() {
         assert!(longest <= 17, "confidence {has_confidence}: {longest} rounds without drafts");
         assert!(drafted > 80, "confidence {has_confidence}: {drafted} rounds drafted");
     }
+}
+
+#[test]
+fn a_table_that_makes_rows_too_dear_is_found_out() {
+    let costs = ScriptedCosts { round_ms: 1.0, row_ms: 0.3, hold_ms: 0.2, ..ScriptedCosts::NONE };
+    let told = ScriptedCosts { row_ms: 1.1, ..costs };
+    let drafter =
+        DrafterScript { rightness: Rightness::Share(0.85), confidence: Confidence::Honest, seed: 1 };
+    let setting = Setting { lanes: 1, prompt: 1, costs, told, drafter, has_confidence: true, planted: None };
+    let later_ratio = |planted| {
+        let setting = Setting { planted, ..setting.clone() };
+        let (mut lanes, clock) = setting.lanes();
+        setting.decode(&mut lanes, &clock, 0, true);
+        let drafted_ms = setting.decode(&mut lanes, &clock, 50, true).0;
+        drafted_ms / setting.decode(&mut lanes, &clock, 50, false).0
+    };
+    let found = later_ratio(None);
+    assert!(found < 0.9, "{found}");
+}
+
+/// The guards that rounds of several lane counts share, after lanes have come and gone all the time.
+fn guards_after_churn(rightness: f64, planted: Option<Planted>) -> Vec<GuardState> {
+    let costs = ScriptedCosts { round_ms: 4.0, row_ms: 0.1, hold_ms: 1.2, ..ScriptedCosts::NONE };
+    let drafter =
+        DrafterScript { rightness: Rightness::Share(rightness), confidence: Confidence::Honest, seed: 1 };
+    let setting = Setting { lanes: 8, prompt: 1, costs, told: costs, drafter, has_confidence: true, planted };
+    let (mut lanes, _) = setting.lanes();
+    let random = &mut Random::new(3);
+    let mut submitted = 0;
+    while submitted < 300 || !lanes.is_idle() {
+        if submitted < 300 && lanes.running() + lanes.waiting() < 8 && random.chance(0.04) {
+            let rule = SamplingRule { temperature: 1.0, seed: submitted, ..SamplingRule::default() };
+            let max_tokens = 50 + random.below(250) as usize;
+            let new = NewSequence { prompt: vec![1], max_tokens, rule, stop_tokens: vec![], draft: true };
+            lanes.submit(new).unwrap();
+            submitted += 1;
+        }
+        lanes.step();
+    }
+    lanes.guards().filter(|guard| guard.lanes.0 < guard.lanes.1 && guard.drafted.rounds > 100).collect()
+}
+
+#[test]
+fn guards_of_several_lane_counts_are_not_misled_by_lanes_that_come_and_go() {
+    let loss = |guard: &GuardState| guard.drafted.token_ms() / guard.plain.token_ms() - 1.0;
+    let losing = guards_after_churn(0.15, None);
+    assert!(losing.len() >= 2 && losing.iter().all(|guard| loss(guard) > 0.01), "{losing:?}");
+    assert!(losing.iter().all(|guard| guard.rests_on == Side::Plain), "{losing:?}");
+    let winning = guards_after_churn(0.75, None);
+    assert!(
+        !winning.is_empty() && winning.iter().all(|guard| guard.rests_on == Side::Drafted),
+        "{winning:?}"
+    );
+    let mixed = guards_after_churn(0.15, Some(Planted::LaneCountsMixed));
+    assert!(mixed.iter().any(|guard| loss(guard) < 0.0), "mixed lane counts pass: {mixed:?}");
 }

@@ -70,6 +70,18 @@ fn where_prompts_are_cut_does_not_matter() {
 }
 
 #[test]
+fn what_guards_find_and_forced_drafts_change_no_text() {
+    check(150, World::calm, |world| {
+        let text = world.run().0;
+        for planted in [Planted::GuardAsleep, Planted::ProbesForFree, Planted::CopiesShifted] {
+            let other = World { planted: Some(planted), ..world.clone() };
+            assert_eq!(texts(&text), texts(&other.run().0), "{planted:?}");
+        }
+        World { force_drafts: true, ..world.clone() }.check();
+    });
+}
+
+#[test]
 fn a_resumed_prompt_equals_a_fresh_one() {
     check(200, World::calm, |world| {
         let mut fresh = world.clone();

@@ -24,6 +24,7 @@ pub(crate) struct World {
     pub(crate) script: FakeScript,
     pub(crate) prompt_chunk: usize,
     pub(crate) planted: Option<Planted>,
+    pub(crate) force_drafts: bool,
     pub(crate) requests: Vec<Request>,
 }
 
@@ -64,7 +65,14 @@ impl World {
             false => Repeats::default(),
         };
         let script = FakeScript { stores_prefixes, repeats, ..script };
-        World { limits, script, prompt_chunk: 1 + random.below(40) as usize, planted: None, requests }
+        World {
+            limits,
+            script,
+            prompt_chunk: 1 + random.below(40) as usize,
+            planted: None,
+            force_drafts: false,
+            requests,
+        }
     }
 
     /// A world in which clients leave and calls fail.
@@ -109,6 +117,7 @@ impl World {
             prompt_chunk: self.prompt_chunk,
             costs: self.script.costs.table(&self.limits),
             planted: self.planted,
+            force_drafts: self.force_drafts,
             ..Options::default()
         }
     }
