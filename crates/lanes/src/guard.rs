@@ -280,3 +280,61 @@ impl Guard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a guard for so many rounds, plain ones of 1 ms and a token, drafted ones of so many; how many were
+    /// drafted and what they took.
+    fn run(guard: &mut Guard, rounds: u64, drafted: (f64, f64)) -> (u64, f64) {
+        let (mut count, mut total_ms) = (0, 0.0);
+        let mut before = guard.side();
+        for _ in 0..rounds {
+            let side = guard.side();
+            let (took_ms, tokens) = if side == Side::Plain { (1.0, 1.0) } else { drafted };
+            let (was_plain, counts) = (side == Side::Plain, side == before);
+            guard.note(&GuardedRound { side, was_plain, took_ms, tokens, counts, unbounded: false });
+            count += u64::from(side == Side::Drafted);
+            total_ms += took_ms - tokens;
+            before = side;
+        }
+        (count, total_ms)
+    }
+
+    #[test]
+    fn a_dear_mistake_is_left_after_a_few_rounds_and_probed_within_the_budget() {
+        let mut guard = Guard::new(Side::Drafted, 0.0);
+        let (first, lost_ms) = run(&mut guard, 30, (4.0, 1.0));
+        assert_eq!(guard.rests_on, Side::Plain);
+        assert!(first < 10 && lost_ms < 2.0 * LOSS_MOST + 9.0, "{first} rounds lost {lost_ms} ms");
+        let (probes, lost_ms) = run(&mut guard, 10_000, (4.0, 1.0));
+        assert!(probes > 20 && lost_ms < 10_000.0 * PROBE_BUDGET, "{probes} rounds lost {lost_ms} ms");
+    }
+
+    #[test]
+    fn a_gain_is_found_by_probes_and_a_loss_that_comes_later_too() {
+        let mut guard = Guard::new(Side::Plain, 0.3);
+        run(&mut guard, 1000, (2.0, 2.4));
+        assert_eq!(guard.rests_on, Side::Drafted);
+        run(&mut guard, 1000, (2.0, 1.6));
+        assert_eq!(guard.rests_on, Side::Plain);
+    }
+
+    #[test]
+    fn drafting_is_compared_with_plain_rounds_now_and_then() {
+        let mut guard = Guard::new(Side::Drafted, 0.0);
+        let (drafted, _) = run(&mut guard, 5000, (1.0, 2.0));
+        assert_eq!(guard.rests_on, Side::Drafted);
+        assert!((4700..4990).contains(&drafted), "{drafted} of 5000 rounds were drafted");
+    }
+
+    #[test]
+    fn the_average_of_ratios_is_not_the_ratio_of_averages() {
+        let mut record = SideRecord::default();
+        for round in 0..1000 {
+            record.note(2.0, if round % 2 == 0 { 1.0 } else { 4.0 }, DRAFTED_WEIGHT);
+        }
+        assert!((record.token_ms() - 0.8).abs() < 0.02, "{record:?}");
+    }
+}

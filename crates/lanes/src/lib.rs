@@ -1,7 +1,8 @@
 //! The scheduling core: which rows run in a round, and what they commit.
 //!
 //! The way through is [`Lanes::step`]: admit (`admission`), choose who has a turn (`turns`), plan windows
-//! (`plan`, which asks `chances`, `depth` and `allocate`), run one round on the target, then commit (`accept`).
+//! (`plan`, which asks `guards`, `offers`, `depth` and `allocate`), run one round on the target, then commit
+//! (`accept`), and learn from it (`live_costs`, `guards`, `chances`, `copies`).
 //! Decisions are functions that return values; only `lanes`, `admission` and `commit` change anything.
 //!
 //! **Architecture invariant:** this crate knows no device, no model and no text. It depends on the standard

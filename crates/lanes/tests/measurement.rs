@@ -109,3 +109,32 @@ fn the_gap_between_rounds_is_the_time_that_the_caller_takes() {
     assert_eq!((totals.round_gaps, totals.round_gap.as_millis()), (20, 40));
     assert_eq!((totals.rounds, totals.plain_rounds, totals.drafted_rounds), (22, 22, 0));
 }
+
+#[test]
+fn a_lane_that_is_refused_joins_the_passes_of_others_where_that_is_next_to_free() {
+    // The drafts of lane 0 are right and those of lane 1 are wrong.
+    let drafter = DrafterScript {
+        rightness: Rightness::Pattern(0b0000_1111),
+        confidence: Confidence::Honest,
+        ..DrafterScript::default()
+    };
+    let holds_of_the_refused = |hold_lane_ms| {
+        let costs =
+            ScriptedCosts { round_ms: 1.0, row_ms: 0.02, hold_ms: 0.1, hold_lane_ms, ..ScriptedCosts::NONE };
+        let limits =
+            Limits { lanes: 2, context: 8192, rows: 64, block: BLOCK, has_confidence: true, page: 256 };
+        let options = Options { costs: costs.table(&limits), ..Options::default() };
+        let mut lanes = scheduler(2, FakeScript { costs, drafter, ..FakeScript::default() }, options);
+        // Lane 0 has the longer reply, so that it drafts as long as lane 1 runs.
+        submit(&mut lanes, 1, 1.0, 4000);
+        submit(&mut lanes, 2, 1.0, 400);
+        let mut holds = None;
+        while !lanes.is_idle() {
+            let ended = lanes.step().iter().find_map(|delivery| delivery.finished.as_ref());
+            holds = holds.or(ended.map(|ended| ended.statistics.holds));
+        }
+        holds.expect("both replies end")
+    };
+    let (free, dear) = (holds_of_the_refused(0.0), holds_of_the_refused(0.2));
+    assert!(free > 200 && dear < 100, "{free} holds where they are free, {dear} where they are not");
+}

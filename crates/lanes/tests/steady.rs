@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use forerunner_lanes::fake::{FakeScript, FakeTarget, ScriptedCosts};
+use forerunner_lanes::fake::{FakeScript, FakeTarget, Repeats, ScriptedCosts};
 use forerunner_lanes::{Lanes, Limits, NewSequence, Options, SamplingRule, Target};
 
 thread_local! {
@@ -42,11 +42,11 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations of 200 rounds of decode, after 100 in which all prompts are done. Lanes are boxed as the engine has them.
-fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool) -> u64 {
+fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool, repeats: Repeats) -> u64 {
     let limits = Limits { lanes, context: 8192, rows: 32 * lanes, block: 7, has_confidence, page: 256 };
     let costs = ScriptedCosts { round_ms: 2.0, row_ms: 0.1, hold_ms: 0.3, ..ScriptedCosts::default() };
     let options = Options { prompt_chunk: 16, costs: costs.table(&limits), ..Options::default() };
-    let target = FakeTarget::new(limits, FakeScript { costs, ..FakeScript::default() });
+    let target = FakeTarget::new(limits, FakeScript { costs, repeats, ..FakeScript::default() });
     let clock = target.clock();
     let target: Box<dyn Target + Send> = Box::new(target);
     let mut scheduler = Lanes::with_clock(target, options, clock);
@@ -66,6 +66,7 @@ fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool) -> u64 {
     }
     let allocations = ALLOCATIONS.get() - before;
     assert_eq!(scheduler.totals().drafts > 0, draft);
+    assert_eq!(scheduler.totals().copies > 0, draft && repeats.period > 0);
     allocations
 }
 
@@ -73,8 +74,13 @@ fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool) -> u64 {
 fn a_steady_round_allocates_nothing() {
     for lanes in [1, 4, 16] {
         for (has_confidence, draft) in [(true, true), (false, true), (false, false)] {
-            let allocations = steady_allocations(lanes, has_confidence, draft);
-            assert_eq!(allocations, 0, "{lanes} lanes, confidence {has_confidence}, draft {draft}");
+            for repeats in [Repeats::default(), Repeats { period: 20, share: 0.97 }] {
+                let allocations = steady_allocations(lanes, has_confidence, draft, repeats);
+                assert_eq!(
+                    allocations, 0,
+                    "{lanes} lanes, confidence {has_confidence}, draft {draft}, {repeats:?}"
+                );
+            }
         }
     }
 }

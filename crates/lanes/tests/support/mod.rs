@@ -1,13 +1,13 @@
 //! Worlds: a target, options and requests with their times, made from a seed, run, and held to the properties.
 
-use std::collections::BTreeMap;
+mod run;
 
 use forerunner_lanes::fake::{
-    Confidence, DrafterScript, Failures, FakeScript, FakeTarget, Random, Repeats, Rightness, ScriptedCosts,
+    Confidence, DrafterScript, Failures, FakeScript, Random, Repeats, Rightness, ScriptedCosts,
 };
-use forerunner_lanes::{
-    Finish, Lanes, Limits, NewSequence, Options, Planted, SamplingRule, SequenceId, SequenceStatistics,
-};
+use forerunner_lanes::{Finish, Limits, NewSequence, Options, Planted, SamplingRule, SequenceStatistics};
+
+use run::Run;
 
 /// A request, when it comes, and when it goes if it does not stay to the end. Times are steps.
 #[derive(Debug, Clone)]
@@ -260,116 +260,5 @@ fn share_prefixes(random: &mut Random, requests: &mut [Request]) {
             prompt.splice(..0, before[..kept].iter().copied());
             prompt.truncate(90);
         }
-    }
-}
-
-/// A world in the middle of its run.
-struct Run<'a> {
-    world: &'a World,
-    lanes: Lanes<FakeTarget, forerunner_lanes::fake::ScriptedClock>,
-    step: u64,
-    live: BTreeMap<SequenceId, Live>,
-    replies: Vec<Reply>,
-}
-
-/// A sequence that has not ended, and when it last moved.
-struct Live {
-    request: usize,
-    rounds: u64,
-    moved: u64,
-}
-
-impl<'a> Run<'a> {
-    fn new(world: &'a World) -> Self {
-        let target = FakeTarget::new(world.limits.clone(), world.script.clone());
-        let clock = target.clock();
-        let lanes = Lanes::with_clock(target, world.options(), clock);
-        Run {
-            world,
-            lanes,
-            step: 0,
-            live: BTreeMap::new(),
-            replies: vec![Reply::default(); world.requests.len()],
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        let last = self.world.requests.iter().map(|request| request.arrives).max();
-        self.lanes.is_idle() && last.is_none_or(|last| last < self.step)
-    }
-
-    fn step(&mut self) {
-        self.arrive_and_leave();
-        let idle = self.lanes.is_idle();
-        let deliveries = self.lanes.step();
-        assert!(!idle || deliveries.is_empty(), "a delivery out of nothing");
-        for delivery in deliveries {
-            let live = self.live.get(&delivery.id).expect("a delivery for a sequence that has ended");
-            let reply = &mut self.replies[live.request];
-            assert!(!delivery.tokens.is_empty() || delivery.finished.is_some(), "an empty delivery");
-            reply.tokens.extend_from_slice(&delivery.tokens);
-            if let Some(finished) = &delivery.finished {
-                reply.finish = Some(finished.reason.clone());
-                reply.statistics = finished.statistics.clone();
-                self.live.remove(&delivery.id);
-            }
-        }
-        self.check_progress();
-        self.step += 1;
-    }
-
-    fn arrive_and_leave(&mut self) {
-        for (index, request) in self.world.requests.iter().enumerate() {
-            if request.arrives == self.step {
-                let id = self.lanes.submit(request.new.clone()).expect("the queue is long enough");
-                self.live.insert(id, Live { request: index, rounds: 0, moved: self.step });
-            }
-            if request.leaves == Some(self.step) {
-                let id = self.live.iter().find(|(_, live)| live.request == index).map(|(&id, _)| id);
-                if let Some(id) = id {
-                    self.live.remove(&id);
-                    // Half of them have found a stop string.
-                    let left = if index % 2 == 0 { self.lanes.cancel(id) } else { self.lanes.finish(id) };
-                    self.replies[index].statistics = left.expect("a live sequence");
-                    assert_eq!(self.lanes.cancel(id), None, "it left twice");
-                }
-            }
-        }
-    }
-
-    /// No sequence that has begun waits for long, and with rows for all, a reply moves every step.
-    fn check_progress(&mut self) {
-        let Limits { lanes, rows, .. } = self.world.limits;
-        let failures = &self.world.script.failures;
-        let mishaps = (failures.rounds.len() + failures.sequences.len()) as u64;
-        let patience = if rows > lanes { 1 } else { 2 * lanes as u64 } + mishaps * (lanes as u64 + 2);
-        for (id, live) in &mut self.live {
-            let statistics = self.lanes.statistics(*id).expect("a live sequence has statistics");
-            let rounds = statistics.prompt_rounds + statistics.rounds;
-            if rounds > live.rounds || rounds == 0 {
-                *live = Live { rounds, moved: self.step, ..*live };
-            }
-            let waits = self.step - live.moved;
-            // Prompts take turns at the chunk.
-            let patience = if statistics.rounds == 0 { patience + lanes as u64 } else { patience };
-            assert!(waits < patience, "{id} waits for {waits} steps, {patience} are allowed");
-        }
-        let requests = self.world.requests.iter().map(|request| &request.new);
-        let rows: usize = requests.map(|new| new.prompt.len() + new.max_tokens).sum();
-        let most = 100 + rows as u64 + mishaps * (lanes as u64 + 2);
-        assert!(self.step <= most, "not over after {most} steps");
-    }
-
-    fn end(self) -> (Vec<Reply>, u64) {
-        assert!(self.live.is_empty(), "sequences that never ended");
-        assert_eq!(self.lanes.pages_in_use(), 0, "pages in use when idle");
-        let totals = self.lanes.totals();
-        let ended = totals.finished + totals.cancelled + totals.failed;
-        let left = self.replies.iter().filter(|reply| reply.finish.is_none()).count() as u64;
-        assert!(
-            ended <= self.replies.len() as u64 && ended + left >= self.replies.len() as u64,
-            "{totals:?}"
-        );
-        (self.replies, self.lanes.target().rounds())
     }
 }
