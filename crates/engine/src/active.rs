@@ -99,7 +99,7 @@ impl ActiveReply {
         let first_token = self.first_token.unwrap_or(now);
         let statistics = Statistics {
             prompt_tokens: sequence.prompt_tokens,
-            cached_tokens: 0,
+            cached_tokens: sequence.cached_tokens,
             reply_tokens: self.reply_tokens,
             time_to_first_token: first_token - self.submitted,
             decode_time: now - first_token,

@@ -140,7 +140,7 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
     Ok(Loaded { engine, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
 }
 
-/// Lanes over a target, with what its rounds cost here. Without drafts there is nothing to choose.
+/// Lanes over a target, with what its rounds cost here: copies are priced by it, with a drafter or without.
 fn measured_lanes(
     mut target: Box<dyn Target + Send>,
     info: &EngineInfo,
@@ -148,7 +148,7 @@ fn measured_lanes(
 ) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
     // The engine's handle counts who waits; a second limit here could only contradict it.
     let mut options = Options { max_waiting: 1 << 20, ..Options::default() };
-    if info.drafter.is_some() && !measure.is_zero() {
+    if !measure.is_zero() {
         let clock = SystemClock::default();
         options.costs = CostTable::measure(&mut target, &clock, info.vocabulary, measure)?;
     }

@@ -10,8 +10,12 @@ use forerunner_reference::{Judgement, Pick, ReferenceDrafter, ReferenceTarget, j
 use crate::device::OpenTarget;
 use crate::setup::OpenedModel;
 
-/// Least cosine between the device's first-row logits and the reference's.
-const COSINE_LEAST: f64 = 0.9999;
+/// Least cosine between the device's first-row logits and the reference's, over all prompts and for the middle
+/// one. With bf16 between operations a router's near-tie can pick another expert, which moves a prompt's logits
+/// as a whole: on the first 20 demo prompts plain scalar loops that round where every device does have 0.9961
+/// and 0.9998 here, the CPU's modes 0.990 and 0.9998. A broken kernel moves the middle one.
+const COSINE_LEAST: f64 = 0.98;
+const COSINE_MIDDLE: f64 = 0.9995;
 
 /// Largest logit gap, as a share of the row's largest logit, at which two picks count as a near-tie: bf16
 /// activations keep eight bits, so a logit's own rounding is some thousandths of that.
@@ -159,7 +163,14 @@ impl ReferenceReport {
     pub(crate) fn passed(&self) -> bool {
         let scale = self.scale();
         self.first_rounds.iter().all(FirstComparison::passed)
+            && self.middle_cosine() >= COSINE_MIDDLE
             && self.replies.iter().all(|reply| reply.unexplained(scale).is_none())
+    }
+
+    fn middle_cosine(&self) -> f64 {
+        let mut cosines: Vec<f64> = self.first_rounds.iter().map(|first| first.cosine).collect();
+        cosines.sort_by(f64::total_cmp);
+        cosines[cosines.len() / 2]
     }
 
     fn scale(&self) -> f32 {
@@ -184,7 +195,7 @@ impl fmt::Display for ReferenceReport {
         let least = self.first_rounds.iter().fold(1.0, |least: f64, first| least.min(first.cosine));
         let verdict = if self.passed() { "ok  " } else { "FAIL" };
         write!(f, "{verdict} against the fp32 reference: {picks} picks, {near_ties} part at a near-tie, ")?;
-        write!(f, "least cosine {least:.6}")?;
+        write!(f, "cosine {least:.6} at least, {:.6} in the middle", self.middle_cosine())?;
         let scale = self.scale();
         let unexplained = self.replies.iter().find_map(|reply| Some((reply, reply.unexplained(scale)?)));
         if let Some((reply, (index, Judgement { token, pick, gap }))) = unexplained {

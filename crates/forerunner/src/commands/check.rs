@@ -73,12 +73,13 @@ fn finish(receipt: Receipt, flags: &CheckFlags) -> anyhow::Result<()> {
 /// A scheduler that drafts as deep as it can, so that the gates meet every window.
 fn lanes(target: Box<dyn OpenTarget + Send>, plant: Option<&str>) -> anyhow::Result<GateLanes> {
     let target: Box<dyn Target + Send> = target;
-    let Some(name) = plant else { return Ok(Lanes::new(target, Options::default())) };
+    let options = Options { force_drafts: true, ..Options::default() };
+    let Some(name) = plant else { return Ok(Lanes::new(target, options)) };
     let Some((_, fault)) = PlantedFault::ALL.iter().find(|(known, _)| *known == name) else {
         let names: Vec<&str> = PlantedFault::ALL.iter().map(|(name, _)| *name).collect();
         bail!("--plant is {name}; accepted: {}", names.join(", "));
     };
-    Ok(Lanes::new(Box::new(Planted::new(target, *fault)), Options::default()))
+    Ok(Lanes::new(Box::new(Planted::new(target, *fault)), options))
 }
 
 /// A line to standard output; a reader that is gone is an error, not a panic.
