@@ -1,5 +1,6 @@
 //! What goes into the engine and what comes out.
 
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use forerunner_lanes::{SamplingRule, TokenId};
@@ -174,6 +175,11 @@ impl Reply {
     /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
+    }
+
+    /// The next event if there is one, else a wake when there is; `None` after the last one.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.events.poll_recv(context)
     }
 
     /// The next event, waiting on this thread; `None` after the last one. Not for use inside a runtime.

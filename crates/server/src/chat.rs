@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use forerunner_engine::TokenId;
+use forerunner_text::{TextModel, ThoughtStart};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::generation::Generation;
+use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
 
@@ -19,25 +22,29 @@ struct ChatFields {
     messages: Option<Vec<Value>>,
     tools: Option<Vec<Map<String, Value>>>,
     tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
     chat_template_kwargs: Option<Map<String, Value>>,
 }
 
 /// A chat prompt before it is rendered.
 #[derive(Debug)]
-struct ChatPrompt {
-    messages: Vec<Value>,
-    tools: Option<Value>,
-    extra: Map<String, Value>,
+pub(crate) struct ChatPrompt {
+    pub(crate) messages: Vec<Value>,
+    /// Not empty. Without any, nothing in a reply is a call.
+    pub(crate) tools: Option<Vec<Value>>,
+    /// Whether a reply may have more than one call.
+    pub(crate) many_calls: bool,
+    /// Variables of the template.
+    pub(crate) extra: Map<String, Value>,
 }
 
-/// Answers a conversation. Tool calls stand in the content as the model wrote them.
+/// Answers a conversation.
 pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
     let admission = service.admit()?;
-    let mut generation = Generation::read(&body, service.model(), &service.defaults)?;
-    let ChatPrompt { messages, tools, extra } = ChatPrompt::read(&body)?;
-    generation.request.prompt =
-        service.encode(move |text| text.chat_prompt(&messages, tools.as_ref(), &extra)).await?;
-    respond(&service, admission, Endpoint::Chat, generation).await
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
+    generation.request.prompt = prompt;
+    respond(&service, admission, Endpoint::Chat, generation, reading).await
 }
 
 impl ChatPrompt {
@@ -53,8 +60,22 @@ impl ChatPrompt {
         Ok(ChatPrompt {
             messages,
             tools: tools.map(|tools| tools.into_iter().map(Value::Object).collect()),
+            many_calls: fields.parallel_tool_calls.unwrap_or(true),
             extra: fields.chat_template_kwargs.unwrap_or_default(),
         })
+    }
+
+    /// Its tokens, and what a reply to it is read as.
+    pub(crate) async fn encode(self, service: &Service) -> Result<(Vec<TokenId>, Reading), ApiError> {
+        let ChatPrompt { messages, tools, many_calls, extra } = self;
+        let has_tools = tools.is_some();
+        let encode = move |text: &TextModel| {
+            let tools = tools.map(Value::Array);
+            let prompt = text.template.render(&messages, tools.as_ref(), true, &extra)?;
+            Ok((text.tokenizer.encode_prompt(&prompt)?, ThoughtStart::of_prompt(&prompt)))
+        };
+        let (tokens, start) = service.encode(encode).await?;
+        Ok((tokens, Reading::Chat { start, tools: has_tools, many_calls }))
     }
 }
 
@@ -82,7 +103,7 @@ mod tests {
     fn tools_are_rendered_unless_the_choice_is_none() {
         let tools = json!([{"type": "function", "function": {"name": "add"}}]);
         let mut body = json!({"messages": [{"role": "user", "content": "hi"}], "tools": tools});
-        assert_eq!(read(&body).unwrap().tools, Some(tools));
+        assert_eq!(read(&body).unwrap().tools, tools.as_array().cloned());
         body["tool_choice"] = json!("none");
         assert_eq!(read(&body).unwrap().tools, None);
         body["tools"] = json!(["add"]);

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::generation::Generation;
+use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
 
@@ -32,13 +33,13 @@ pub(crate) async fn completions(
     body: Body,
 ) -> Result<Response, ApiError> {
     let admission = service.admit()?;
-    let mut generation = Generation::read(&body, service.model(), &service.defaults)?;
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
     generation.request.max_tokens.get_or_insert(DEFAULT_MAX_TOKENS);
     generation.request.prompt = match Prompt::read(&body)? {
         Prompt::Text(prompt) => service.encode(move |text| text.tokenizer.encode_prompt(&prompt)).await?,
         Prompt::Tokens(tokens) => tokens,
     };
-    respond(&service, admission, Endpoint::Completions, generation).await
+    respond(&service, admission, Endpoint::Completions, generation, Reading::Raw).await
 }
 
 impl Prompt {

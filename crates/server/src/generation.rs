@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forerunner_engine::{Request, StopRule};
-use forerunner_engine::{SamplingRule, TokenId};
+use forerunner_engine::{EngineInfo, Request, SamplingRule, StopRule, TokenId};
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
@@ -38,6 +37,8 @@ pub(crate) struct GenerationFields {
     ignore_eos: Option<bool>,
     draft: Option<bool>,
     return_token_ids: Option<bool>,
+    n: Option<usize>,
+    best_of: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,14 +63,21 @@ pub(crate) struct Generation {
     /// Complete but for the prompt.
     pub(crate) request: Request,
     pub(crate) format: ReplyFormat,
+    /// Replies asked for, each drawn on its own.
+    pub(crate) choices: usize,
 }
 
 impl Generation {
-    /// Reads and checks a body's fields. `model` is the id that is served.
-    pub(crate) fn read(body: &Body, model: &str, defaults: &SamplingDefaults) -> Result<Self, ApiError> {
+    /// Reads and checks a body's fields.
+    pub(crate) fn read(
+        body: &Body,
+        engine: &EngineInfo,
+        defaults: &SamplingDefaults,
+    ) -> Result<Self, ApiError> {
         let fields: GenerationFields = body.read()?;
         refuse_unsupported(body.fields())?;
-        check_model(fields.model.as_deref(), model)?;
+        check_model(fields.model.as_deref(), &engine.model)?;
+        let choices = choices(&fields, engine.parallel)?;
         let format = ReplyFormat {
             stream: fields.stream.unwrap_or(false),
             include_usage: fields.stream_options.as_ref().and_then(|options| options.include_usage)
@@ -83,11 +91,25 @@ impl Generation {
             rule: rule(&fields, defaults)?,
             stop: stop_rule(fields)?,
         };
-        Ok(Generation { request, format })
+        Ok(Generation { request, format, choices })
     }
 }
 
-fn check_model(asked: Option<&str>, served: &str) -> Result<(), ApiError> {
+/// Choices run beside one another, so there can be as many as there are lanes.
+fn choices(fields: &GenerationFields, parallel: usize) -> Result<usize, ApiError> {
+    let choices = fields.n.unwrap_or(1);
+    if !(1..=parallel).contains(&choices) {
+        return Err(ApiError::value("n", &choices.into(), &format!("1 to {parallel}")));
+    }
+    match fields.best_of {
+        Some(best_of) if best_of != choices => {
+            Err(ApiError::value("best_of", &best_of.into(), "the same as n"))
+        }
+        _ => Ok(choices),
+    }
+}
+
+pub(crate) fn check_model(asked: Option<&str>, served: &str) -> Result<(), ApiError> {
     match asked {
         None | Some("") => Ok(()),
         Some(asked) if asked == served => Ok(()),
@@ -148,7 +170,15 @@ mod tests {
 
     fn read(body: &Value) -> Result<Generation, ApiError> {
         let body = Body::parse(body.to_string().as_bytes())?;
-        Generation::read(&body, "demo", &SamplingDefaults::default())
+        let engine = EngineInfo {
+            model: "demo".into(),
+            drafter: None,
+            device: "none".into(),
+            context: 64,
+            parallel: 4,
+            vocabulary: 64,
+        };
+        Generation::read(&body, &engine, &SamplingDefaults::default())
     }
 
     #[track_caller]
@@ -210,7 +240,9 @@ mod tests {
         refused(json!({"stream_options": {"include_usage": 1}}), "stream_options.include_usage", "boolean");
         refused(json!({"logit_bias": {"12": "x"}}), "logit_bias.12", "invalid type");
         refused(json!({"logit_bias": [1]}), "logit_bias", "expected a map");
-        refused(json!({"n": 2}), "n", "accepted: 1");
+        refused(json!({"n": 5}), "n", "accepted: 1 to 4");
+        refused(json!({"n": 0}), "n", "accepted: 1 to 4");
+        refused(json!({"n": 2, "best_of": 3}), "best_of", "accepted: the same as n");
     }
 
     #[test]

@@ -7,16 +7,19 @@
 
 mod body;
 mod chat;
+mod chunks;
 mod completions;
 mod defaults;
 mod error;
 mod fields;
 mod generation;
+mod parts;
 mod random;
 mod reply;
 mod routes;
 mod serve;
 mod service;
+mod session;
 mod stream;
 mod types;
 mod unsupported;

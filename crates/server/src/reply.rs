@@ -1,15 +1,17 @@
-//! Answers a validated request: at once, or as a stream.
+//! Answers a validated request in OpenAI's shapes: at once, or as a stream.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use forerunner_engine::{Event, Reply};
 
+use crate::chunks::ChunkWriter;
 use crate::error::ApiError;
 use crate::generation::{Generation, ReplyFormat};
+use crate::parts::{Reading, WholeReply};
 use crate::random::random_id;
 use crate::service::{Admission, Service, unix_seconds};
+use crate::session::Session;
 use crate::stream;
-use crate::types::{Choice, Completion, Content, Message, StatisticsBlock, Usage, finish_reason};
+use crate::types::{Choice, Completion, Content, Delta, Message, StatisticsBlock, Usage, finish_reason};
 
 /// Where a reply goes, which decides its shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +22,15 @@ pub(crate) enum Endpoint {
     Completions,
 }
 
-/// A reply in progress, with all that does not change while it is.
-pub(crate) struct Running {
-    pub(crate) reply: Reply,
+/// What stands on all chunks of a reply.
+pub(crate) struct Label {
     pub(crate) endpoint: Endpoint,
     pub(crate) format: ReplyFormat,
+    /// The seed in use.
+    pub(crate) seed: u64,
     id: String,
     created: u64,
     model: String,
-    seed: u64,
-    _admission: Admission,
 }
 
 /// Submits the request and answers with its reply. Refusals come before a stream opens.
@@ -38,52 +39,47 @@ pub(crate) async fn respond(
     admission: Admission,
     endpoint: Endpoint,
     generation: Generation,
+    reading: Reading,
 ) -> Result<Response, ApiError> {
-    let Generation { request, format } = generation;
-    let seed = request.rule.seed;
-    let running = Running {
-        reply: service.engine.submit(request)?,
+    let Generation { request, format, choices } = generation;
+    let label = Label {
         endpoint,
         format,
+        seed: request.rule.seed,
         id: random_id(endpoint.id_prefix()),
         created: unix_seconds(),
         model: service.model().to_owned(),
-        seed,
-        _admission: admission,
     };
+    let session = Session::start(service, admission, request, choices, reading)?;
     if format.stream {
-        Ok(stream::response(running))
-    } else {
-        Ok(Json(running.whole().await?).into_response())
+        return Ok(stream::response(session, ChunkWriter::new(label, choices)));
     }
+    let replies = session.whole().await?;
+    Ok(Json(label.whole(replies)).into_response())
 }
 
-impl Running {
-    /// The reply when it is whole. Dropped before that, as when the client leaves, it is cancelled.
-    async fn whole(mut self) -> Result<Completion, ApiError> {
-        let (mut text, mut token_ids) = (String::new(), Vec::new());
-        loop {
-            match self.reply.next().await {
-                Some(Event::Text { text: piece, tokens }) => {
-                    text.push_str(&piece);
-                    token_ids.extend(tokens);
-                }
-                Some(Event::Finished { reason, statistics }) => {
-                    let choice = Choice {
-                        finish_reason: Some(finish_reason(reason)),
-                        token_ids: self.format.token_ids.then_some(token_ids),
-                        ..Choice::new(self.endpoint.whole(text))
-                    };
-                    return Ok(Completion {
-                        usage: Some(Usage::from(&statistics)),
-                        seed: Some(self.seed),
-                        forerunner: Some(StatisticsBlock::from(&statistics)),
-                        ..self.completion(vec![choice])
-                    });
-                }
-                Some(Event::Failed { message }) => return Err(ApiError::internal(message)),
-                None => return Err(ApiError::stopping()),
-            }
+impl Label {
+    /// All of a reply.
+    fn whole(&self, replies: Vec<WholeReply>) -> Completion {
+        let statistics: Vec<_> = replies.iter().map(|reply| reply.statistics.clone()).collect();
+        let choices = replies.into_iter().enumerate().map(|(index, reply)| self.choice(index, reply));
+        Completion {
+            usage: Some(Usage::of_choices(&statistics)),
+            seed: Some(self.seed),
+            forerunner: Some(StatisticsBlock::of_choices(&statistics)),
+            ..self.completion(choices.collect())
+        }
+    }
+
+    fn choice(&self, index: usize, reply: WholeReply) -> Choice {
+        let content = match self.endpoint {
+            Endpoint::Chat => Content::Message { message: Message::from(reply.parts) },
+            Endpoint::Completions => Content::Text { text: reply.parts.content },
+        };
+        Choice {
+            finish_reason: Some(finish_reason(reply.ending)),
+            token_ids: self.format.token_ids.then_some(reply.token_ids),
+            ..Choice::new(index, content)
         }
     }
 
@@ -99,18 +95,6 @@ impl Running {
             seed: None,
             forerunner: None,
         }
-    }
-
-    /// The seed in use.
-    pub(crate) fn seed(&self) -> u64 {
-        self.seed
-    }
-}
-
-impl Choice {
-    /// The first choice, unfinished.
-    pub(crate) fn new(content: Content) -> Self {
-        Choice { index: 0, content, logprobs: None, finish_reason: None, token_ids: None }
     }
 }
 
@@ -130,31 +114,10 @@ impl Endpoint {
         }
     }
 
-    /// All of a reply's text.
-    fn whole(self, text: String) -> Content {
-        match self {
-            Endpoint::Chat => {
-                Content::Message { message: Message { role: Some("assistant"), content: Some(text) } }
-            }
-            Endpoint::Completions => Content::Text { text },
-        }
-    }
-
-    /// What opens a streamed reply, before its first piece.
-    pub(crate) fn opening(self) -> Option<Content> {
-        match self {
-            Endpoint::Chat => {
-                let delta = Message { role: Some("assistant"), content: Some(String::new()) };
-                Some(Content::Delta { delta })
-            }
-            Endpoint::Completions => None,
-        }
-    }
-
-    /// A piece of a reply's text.
+    /// A piece of a streamed reply's text.
     pub(crate) fn piece(self, text: String) -> Content {
         match self {
-            Endpoint::Chat => Content::Delta { delta: Message { role: None, content: Some(text) } },
+            Endpoint::Chat => Content::Delta { delta: Delta::content(text) },
             Endpoint::Completions => Content::Text { text },
         }
     }
@@ -162,7 +125,7 @@ impl Endpoint {
     /// What stands beside the finish reason of a streamed reply.
     pub(crate) fn closing(self) -> Content {
         match self {
-            Endpoint::Chat => Content::Delta { delta: Message::default() },
+            Endpoint::Chat => Content::Delta { delta: Delta::default() },
             Endpoint::Completions => Content::Text { text: String::new() },
         }
     }

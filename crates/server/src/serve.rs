@@ -21,10 +21,12 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// Serves until `shutdown` is ready, then drains: new requests and `/health` get 503 while running replies go on,
 /// for [`DRAIN_LIMIT`] at most. Returns when all connections are closed or their time is up.
 pub async fn serve(
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     service: Service,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
     let service = Arc::new(service);
     let (close, closing) = oneshot::channel::<()>();
     // Tokens are small and must leave at once.

@@ -60,13 +60,13 @@ impl Service {
     }
 
     /// Renders or encodes on a thread that may take its time: a long prompt must not hold up other connections.
-    pub(crate) async fn encode(
+    pub(crate) async fn encode<T: Send + 'static>(
         &self,
-        encode: impl FnOnce(&TextModel) -> Result<Vec<u32>, TextError> + Send + 'static,
-    ) -> Result<Vec<u32>, ApiError> {
+        encode: impl FnOnce(&TextModel) -> Result<T, TextError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let text = self.text.clone();
         match tokio::task::spawn_blocking(move || encode(&text)).await {
-            Ok(tokens) => Ok(tokens?),
+            Ok(encoded) => Ok(encoded?),
             Err(error) => Err(ApiError::internal(format!("encoding the prompt failed: {error}"))),
         }
     }

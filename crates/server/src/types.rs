@@ -1,8 +1,11 @@
 //! Replies as OpenAI clients read them.
 
-use forerunner_engine::TokenId;
-use forerunner_engine::{FinishReason, Statistics};
+use std::time::Duration;
+
+use forerunner_engine::{Statistics, TokenId};
 use serde::Serialize;
+
+use crate::parts::{Call, Ending, Parts};
 
 /// A reply written at once, or one chunk of a streamed one.
 #[derive(Debug, Clone, Serialize)]
@@ -41,18 +44,106 @@ pub(crate) enum Content {
     /// A whole chat reply.
     Message { message: Message },
     /// A piece of a chat reply.
-    Delta { delta: Message },
+    Delta { delta: Delta },
     /// A completion, whole or a piece of it.
     Text { text: String },
 }
 
-/// A chat message, or what a chunk adds to it.
-#[derive(Debug, Clone, Default, Serialize)]
+/// A whole chat message of the model.
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Message {
+    role: &'static str,
+    /// Null when the reply is nothing but tool calls.
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<ToolCall>,
+}
+
+/// A complete tool call.
+#[derive(Debug, Clone, Serialize)]
+struct ToolCall {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Function {
+    name: String,
+    arguments: String,
+}
+
+/// What a chunk adds to a chat message.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reasoning_content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool_calls: Option<[CallDelta; 1]>,
+}
+
+/// What a chunk adds to a tool call. The first one of a call says all but the arguments, the others add to these.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct CallDelta {
+    pub(crate) index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) function: FunctionDelta,
+}
+
+/// What a chunk adds to the function of a tool call.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FunctionDelta {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) arguments: String,
+}
+
+impl Choice {
+    /// A choice, unfinished.
+    pub(crate) fn new(index: usize, content: Content) -> Self {
+        Choice { index, content, logprobs: None, finish_reason: None, token_ids: None }
+    }
+}
+
+impl From<Parts> for Message {
+    fn from(parts: Parts) -> Self {
+        let only_calls = parts.content.is_empty() && !parts.calls.is_empty();
+        Message {
+            role: "assistant",
+            content: (!only_calls).then_some(parts.content),
+            reasoning_content: Some(parts.thought).filter(|thought| !thought.is_empty()),
+            tool_calls: parts.calls.into_iter().map(ToolCall::from).collect(),
+        }
+    }
+}
+
+impl From<Call> for ToolCall {
+    fn from(call: Call) -> Self {
+        let function = Function { name: call.name, arguments: call.arguments };
+        ToolCall { id: call.id, kind: "function", function }
+    }
+}
+
+impl Delta {
+    /// More content.
+    pub(crate) fn content(text: String) -> Self {
+        Delta { content: Some(text), ..Delta::default() }
+    }
+
+    /// More of a call.
+    pub(crate) fn call(call: CallDelta) -> Self {
+        Delta { tool_calls: Some([call]), ..Delta::default() }
+    }
 }
 
 /// Tokens as a bill would list them.
@@ -90,44 +181,51 @@ pub(crate) struct StatisticsBlock {
     pub(crate) decode_ms: f64,
 }
 
-impl From<&Statistics> for Usage {
-    fn from(statistics: &Statistics) -> Self {
+impl Usage {
+    /// Of all choices of a request, which share its prompt.
+    pub(crate) fn of_choices(choices: &[Statistics]) -> Self {
+        let prompt_tokens = choices.first().map_or(0, |choice| choice.prompt_tokens);
+        let completion_tokens = choices.iter().map(|choice| choice.reply_tokens).sum();
+        let cached_tokens = choices.iter().map(|choice| choice.cached_tokens).min().unwrap_or(0);
         Usage {
-            prompt_tokens: statistics.prompt_tokens,
-            completion_tokens: statistics.reply_tokens,
-            total_tokens: statistics.prompt_tokens + statistics.reply_tokens,
-            prompt_tokens_details: PromptTokensDetails { cached_tokens: statistics.cached_tokens },
+            prompt_tokens,
+            completion_tokens,
+            total_tokens: prompt_tokens + completion_tokens,
+            prompt_tokens_details: PromptTokensDetails { cached_tokens },
         }
     }
 }
 
-impl From<&Statistics> for StatisticsBlock {
-    fn from(statistics: &Statistics) -> Self {
+impl StatisticsBlock {
+    /// Of all choices of a request: counts add up, times are the longest.
+    pub(crate) fn of_choices(choices: &[Statistics]) -> Self {
+        let sum = |count: fn(&Statistics) -> u64| choices.iter().map(count).sum::<u64>();
+        let longest = |time: fn(&Statistics) -> Duration| choices.iter().map(time).max().unwrap_or_default();
+        let rounds = sum(|choice| choice.rounds);
         StatisticsBlock {
-            draft_n: statistics.drafts,
-            draft_n_accepted: statistics.accepted_drafts,
-            draft_rounds: statistics.drafted_rounds,
-            rounds: statistics.rounds,
-            tokens_per_round: statistics.reply_tokens as f64 / statistics.rounds.max(1) as f64,
-            draft_off_reason: statistics.draft_off_reason.clone(),
-            prompt_ms: statistics.time_to_first_token.as_secs_f64() * 1e3,
-            decode_ms: statistics.decode_time.as_secs_f64() * 1e3,
+            draft_n: sum(|choice| choice.drafts),
+            draft_n_accepted: sum(|choice| choice.accepted_drafts),
+            draft_rounds: sum(|choice| choice.drafted_rounds),
+            rounds,
+            tokens_per_round: sum(|choice| choice.reply_tokens as u64) as f64 / rounds.max(1) as f64,
+            draft_off_reason: choices.iter().find_map(|choice| choice.draft_off_reason.clone()),
+            prompt_ms: longest(|choice| choice.time_to_first_token).as_secs_f64() * 1e3,
+            decode_ms: longest(|choice| choice.decode_time).as_secs_f64() * 1e3,
         }
     }
 }
 
 /// A finish reason in the API's words.
-pub(crate) fn finish_reason(reason: FinishReason) -> &'static str {
-    match reason {
-        FinishReason::Stop => "stop",
-        FinishReason::Length => "length",
+pub(crate) fn finish_reason(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Stop => "stop",
+        Ending::Length => "length",
+        Ending::ToolCalls => "tool_calls",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -141,9 +239,9 @@ mod tests {
             time_to_first_token: Duration::from_millis(20),
             ..Statistics::default()
         };
-        let block = StatisticsBlock::from(&statistics);
+        let block = StatisticsBlock::of_choices(&[statistics]);
         assert_eq!((block.tokens_per_round, block.prompt_ms), (3.0, 20.0));
-        let nothing = StatisticsBlock::from(&Statistics::default());
+        let nothing = StatisticsBlock::of_choices(&[]);
         assert_eq!(nothing.tokens_per_round, 0.0);
     }
 }

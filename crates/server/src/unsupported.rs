@@ -12,9 +12,7 @@ struct Limited {
 }
 
 /// Null, which is the same as absent, is always accepted.
-const LIMITED: [Limited; 8] = [
-    Limited { field: "n", accepts: |value| *value == json!(1), accepted: "1" },
-    Limited { field: "best_of", accepts: |value| *value == json!(1), accepted: "1" },
+const LIMITED: [Limited; 6] = [
     Limited { field: "logprobs", accepts: |value| *value == json!(false), accepted: "false" },
     Limited { field: "top_logprobs", accepts: |value| *value == json!(0), accepted: "0" },
     Limited { field: "echo", accepts: |value| *value == json!(false), accepted: "false" },
@@ -54,7 +52,7 @@ mod tests {
     #[test]
     fn explicit_defaults_pass() {
         let defaults = json!({
-            "n": 1, "best_of": null, "logprobs": false, "top_logprobs": 0, "echo": false, "suffix": "",
+            "logprobs": false, "top_logprobs": 0, "echo": false, "suffix": "",
             "response_format": {"type": "text"}, "tool_choice": "auto",
         });
         assert_eq!(refusal(defaults), None);
@@ -62,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_refused_with_what_is() {
-        assert_eq!(refusal(json!({"n": 2})).unwrap(), "n is 2; accepted: 1");
+        assert_eq!(refusal(json!({"echo": true})).unwrap(), "echo is true; accepted: false");
         assert!(refusal(json!({"logprobs": 5})).unwrap().starts_with("logprobs is 5"));
         assert!(refusal(json!({"response_format": {"type": "json_object"}})).is_some());
         assert!(refusal(json!({"tool_choice": "required"})).is_some());

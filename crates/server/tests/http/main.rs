@@ -5,4 +5,6 @@ mod client;
 mod drain;
 mod refusals;
 mod replies;
+mod scripted;
+mod tools;
 mod world;

@@ -58,7 +58,7 @@ fn a_wrong_field_is_refused_before_a_stream_opens() {
         (json!({"seed": 0.5}), "seed is 0.5"),
         (json!({"stop": [""]}), "stop"),
         (json!({"stop": vec!["x"; 17]}), "stop has 17 strings"),
-        (json!({"n": 2}), "n is 2; accepted: 1"),
+        (json!({"n": PARALLEL + 1}), "n is 9; accepted: 1 to 8"),
         (json!({"logprobs": true}), "logprobs is true"),
         (json!({"response_format": {"type": "json_object"}}), "response_format"),
         (json!({"stream": "yes"}), "stream"),

@@ -14,6 +14,8 @@ use forerunner_lanes::{
 use forerunner_server::{SamplingDefaults, Service, serve};
 use forerunner_text::TextModel;
 use serde_json::{Value, json};
+
+use crate::scripted::{END, ScriptedTarget};
 use tokio::sync::oneshot;
 
 /// The fake draws below this; the demo tokenizer has as many tokens.
@@ -52,18 +54,27 @@ impl World {
 
     /// A server whose rounds take `pause`.
     pub(crate) fn paced(pause: Duration) -> World {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo/target");
-        let text = Arc::new(TextModel::open(&directory).expect("the demo model's tokenizer"));
-        let engine = engine(pause, &text);
+        let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
+        let target = Paced { target: FakeTarget::new(limits(), script), pause };
+        World::over(Box::new(target), demo_text())
+    }
+
+    /// A server whose model replies this text to everything.
+    pub(crate) fn scripted(reply: &str) -> World {
+        let text = demo_text();
+        let target = ScriptedTarget::new(limits(), &text.tokenizer, reply);
+        World::over(Box::new(target), text)
+    }
+
+    fn over(target: Box<dyn Target + Send>, text: Arc<TextModel>) -> World {
+        let engine = engine(target, &text);
         let service = Service::new(engine.handle(), text.clone(), SamplingDefaults::default());
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
-        listener.set_nonblocking(true).expect("tokio needs it");
         let (stop, stopped) = oneshot::channel();
         let server = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
                 serve(listener, service, async { _ = stopped.await }).await
             })
         });
@@ -118,12 +129,16 @@ impl Drop for World {
     }
 }
 
-fn engine(pause: Duration, text: &TextModel) -> Engine {
-    let limits =
-        Limits { lanes: PARALLEL, context: CONTEXT, rows: 256, block: 6, has_confidence: true, page: 256 };
-    let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
-    let target = Paced { target: FakeTarget::new(limits, script), pause };
-    let target: Box<dyn Target + Send> = Box::new(target);
+fn demo_text() -> Arc<TextModel> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo/target");
+    Arc::new(TextModel::open(&directory).expect("the demo model's tokenizer"))
+}
+
+fn limits() -> Limits {
+    Limits { lanes: PARALLEL, context: CONTEXT, rows: 256, block: 6, has_confidence: true, page: 256 }
+}
+
+fn engine(target: Box<dyn Target + Send>, text: &TextModel) -> Engine {
     let info = EngineInfo {
         model: "fake".into(),
         drafter: Some("fake".into()),
@@ -134,7 +149,8 @@ fn engine(pause: Duration, text: &TextModel) -> Engine {
     };
     let lanes = Lanes::new(target, Options::default());
     let tokenizer = Arc::new(text.tokenizer.clone());
-    Engine::start(lanes, tokenizer, info, Vec::new(), MAX_QUEUE).expect("a thread")
+    let stop_tokens = Vec::from_iter(text.tokenizer.token_to_id(END));
+    Engine::start(lanes, tokenizer, info, stop_tokens, MAX_QUEUE).expect("a thread")
 }
 
 /// A chat request of one message, greedy, with its token ids.

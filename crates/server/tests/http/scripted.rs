@@ -1,0 +1,73 @@
+//! A target that replies one text to every prompt, and whose drafter knows it.
+
+use forerunner_lanes::{
+    HeldDraft, Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId, WindowOut,
+};
+use forerunner_text::Tokenizer;
+
+/// The token that ends a reply.
+pub(crate) const END: &str = "<|im_end|>";
+
+/// What a lane holds is its prompt's length alone: what is drawn depends on nothing else.
+pub(crate) struct ScriptedTarget {
+    limits: Limits,
+    reply: Vec<TokenId>,
+    prompts: Vec<Option<usize>>,
+}
+
+impl ScriptedTarget {
+    /// A target that writes `reply`, then its end.
+    pub(crate) fn new(limits: Limits, tokenizer: &Tokenizer, reply: &str) -> Self {
+        let mut tokens = tokenizer.encode(reply, false).expect("tokens");
+        tokens.push(tokenizer.token_to_id(END).expect("the demo model has it"));
+        let prompts = vec![None; limits.lanes];
+        ScriptedTarget { limits, reply: tokens, prompts }
+    }
+
+    /// What is drawn for this position of a lane.
+    fn at(&self, lane: usize, position: usize) -> TokenId {
+        let prompt = self.prompts[lane].expect("an open lane");
+        let index = position.saturating_sub(prompt).min(self.reply.len() - 1);
+        self.reply[index]
+    }
+}
+
+impl Target for ScriptedTarget {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
+        self.prompts[lane] = Some(open.prompt.len());
+        Ok(0)
+    }
+
+    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+        out.clear();
+        for window in round.windows {
+            let tokens = &round.tokens[window.tokens.clone()];
+            let (drawn, held) = (out.drawn.len(), out.held.len());
+            let first = window.position + tokens.len() - window.drafts;
+            let draws = if window.draws { window.drafts + 1 } else { 0 };
+            out.drawn.extend((0..draws).map(|row| self.at(window.lane, first + row)));
+            let drafts = &tokens[tokens.len() - window.drafts..];
+            let accepted = drafts.iter().zip(&out.drawn[drawn..]).take_while(|(a, b)| a == b).count();
+            let next = first + accepted + 1;
+            out.held.extend(
+                (0..window.hold)
+                    .map(|depth| HeldDraft { token: self.at(window.lane, next + depth), confidence: 5.0 }),
+            );
+            let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
+            out.windows.push(WindowOut { drawn, accepted, held });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, lane: usize) {
+        self.prompts[lane] = None;
+    }
+
+    fn pages_in_use(&self) -> usize {
+        self.prompts.iter().flatten().count()
+    }
+}
