@@ -113,6 +113,40 @@ pub enum TextError {
         /// Which stop string.
         index: usize,
     },
+    /// A grammar that a reply is to follow is wrong, or is more than can be followed.
+    #[error("{what} cannot be used: {message}")]
+    Grammar {
+        /// Which kind of grammar.
+        what: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A tool is described in a way that its calls cannot be held to.
+    #[error("tools[{index}]{field} is {found}, accepted is {accepted}")]
+    Tool {
+        /// Which tool.
+        index: usize,
+        /// The field within it.
+        field: String,
+        /// What stands there.
+        found: String,
+        /// What may stand there.
+        accepted: &'static str,
+    },
+    /// `tool_choice` names a function that is not among the tools.
+    #[error("tool_choice names {name:?}, accepted is one of the tools: {}", names.join(", "))]
+    UnknownTool {
+        /// The function.
+        name: String,
+        /// The functions that there are.
+        names: Vec<String>,
+    },
+    /// A token was drawn that the grammar does not allow.
+    #[error("the grammar does not allow token {token} here")]
+    TokenNotAllowed {
+        /// The token.
+        token: u32,
+    },
     /// The tokenizer failed on a text.
     #[error("the tokenizer cannot encode this text: {message}")]
     Encode {
@@ -125,6 +159,16 @@ impl TextError {
     /// Whether the request is at fault, and not the checkpoint: a server answers 400 then.
     pub fn is_callers_fault(&self) -> bool {
         use TextError::*;
-        matches!(self, Render { .. } | Refused { .. } | Message { .. } | EmptyStop { .. } | Encode { .. })
+        matches!(
+            self,
+            Render { .. }
+                | Refused { .. }
+                | Message { .. }
+                | EmptyStop { .. }
+                | Encode { .. }
+                | Grammar { .. }
+                | Tool { .. }
+                | UnknownTool { .. }
+        )
     }
 }

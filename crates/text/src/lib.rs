@@ -1,14 +1,15 @@
 //! Text on both sides of a model: tokenizer, chat template, streaming detokenizer and stop strings; a reply's thoughts
-//! and tool calls.
+//! and tool calls; grammars that hold a reply to a form.
 //!
 //! [`TextModel::open`] reads a checkpoint's folder. A prompt is rendered by [`ChatTemplate`] and encoded by [`Tokenizer`];
 //! a reply goes token by token through a [`Detokenizer`] and, where the request names any, through [`StopStrings`]. Its
-//! text is told apart by a [`ReplyParser`].
+//! text is told apart by a [`ReplyParser`]. A [`Constraint`] says which tokens a grammar allows next.
 
 mod bytes;
 mod config;
 mod detokenizer;
 mod error;
+mod grammar;
 mod marks;
 mod model;
 mod reasoning;
@@ -20,6 +21,7 @@ mod tool_calls;
 
 pub use detokenizer::Detokenizer;
 pub use error::TextError;
+pub use grammar::{Constraint, GrammarSpec, Grammars, ToolChoice, ToolGrammar, WindowMasks};
 pub use model::TextModel;
 pub use reasoning::{ReasoningSplitter, ThoughtPiece, ThoughtStart};
 pub use reply::{ReplyEvent, ReplyParser};

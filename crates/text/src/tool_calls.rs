@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::marks::{Marks, Stretch};
 use block::{Block, Tags};
+pub(crate) use ending::is_name;
 
 /// What a reply turns out to be, piece by piece.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,7 +64,7 @@ fn name_then(rest: &str, after: char, is_all: bool) -> Ending {
 }
 
 /// Whether a character may stand in the name of a function or a parameter. Reserved words are names too.
-pub(super) fn is_name(character: char) -> bool {
+pub(crate) fn is_name(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '-' | '.')
 }
 

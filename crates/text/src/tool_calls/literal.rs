@@ -33,11 +33,13 @@ pub(super) struct Cursor<'a> {
     pub(super) at: usize,
     pub(super) quotes: Quotes,
     depth: usize,
+    /// Three quotes that nothing closes from here on: looking again for every argument would take quadratic time.
+    unclosed: Vec<&'static str>,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str, quotes: Quotes) -> Cursor<'a> {
-        Cursor { text, at: 0, quotes, depth: 0 }
+        Cursor { text, at: 0, quotes, depth: 0, unclosed: Vec::new() }
     }
 
     pub(super) fn rest(&self) -> &'a str {
@@ -81,18 +83,22 @@ impl<'a> Cursor<'a> {
     /// An argument's value.
     pub(super) fn argument(&mut self) -> Option<Value> {
         let start = self.at;
-        if self.quotes == Quotes::Template
-            && let Some(quote) = self.quote()
-        {
-            let single = Quote { mark: &quote.mark[..1], ..quote };
-            let body = self.at;
-            return self.template_text(&quote).or_else(|| {
-                self.at = body + 1 - quote.mark.len();
-                self.template_text(&single)
-            });
+        if self.quotes == Quotes::Python {
+            return self.value();
         }
-        self.at = start;
-        self.value()
+        let Some(quote) = self.quote() else {
+            self.at = start;
+            return self.value();
+        };
+        let body = self.at;
+        if !self.unclosed.contains(&quote.mark) {
+            if let Some(text) = self.template_text(&quote) {
+                return Some(text);
+            }
+            self.unclosed.push(quote.mark);
+        }
+        self.at = body + 1 - quote.mark.len();
+        self.template_text(&Quote { mark: &quote.mark[..1], ..quote })
     }
 
     /// Any literal.
