@@ -16,6 +16,8 @@ pub(crate) struct ActiveReply {
     first_token: Option<Instant>,
     detokenizer: Detokenizer,
     stops: StopStrings,
+    /// Tokens of the prompt while it is not read to its end, then none.
+    pub(crate) unread_tokens: usize,
     reply_tokens: usize,
 }
 
@@ -36,8 +38,18 @@ impl ActiveReply {
         submitted: Instant,
         detokenizer: Detokenizer,
         stops: StopStrings,
+        unread_tokens: usize,
     ) -> Self {
-        ActiveReply { request_id, events, submitted, first_token: None, detokenizer, stops, reply_tokens: 0 }
+        ActiveReply {
+            request_id,
+            events,
+            submitted,
+            first_token: None,
+            detokenizer,
+            stops,
+            unread_tokens,
+            reply_tokens: 0,
+        }
     }
 
     /// Turns a delivery into events. Tokens past the one that completes a stop string are dropped, however many

@@ -1,15 +1,15 @@
 //! The engine as its users hold it: start, submit, look, stop.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use forerunner_lanes::{Lanes, Target, TokenId};
 use forerunner_text::Tokenizer;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::request::{EngineInfo, Reply, Request, RequestError, Status};
+use crate::request::{Counts, EngineInfo, Reply, Request, RequestError, Status};
 use crate::thread::{Command, EngineThread, Submission};
 
 /// A running engine. Dropping it ends its thread after the current round; replies in progress end with
@@ -38,6 +38,10 @@ pub(crate) struct Shared {
     pub(crate) unfinished: AtomicUsize,
     pub(crate) running: AtomicUsize,
     pub(crate) pages_in_use: AtomicUsize,
+    /// Pages in all, and tokens of one.
+    pages: usize,
+    page_tokens: usize,
+    pub(crate) counts: Mutex<Counts>,
 }
 
 impl Engine {
@@ -51,6 +55,7 @@ impl Engine {
         max_waiting: usize,
     ) -> std::io::Result<Engine> {
         let (commands, receiver) = std::sync::mpsc::channel();
+        let limits = lanes.limits();
         let shared = Arc::new(Shared {
             info,
             max_waiting,
@@ -60,6 +65,9 @@ impl Engine {
             unfinished: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             pages_in_use: AtomicUsize::new(0),
+            pages: limits.lanes * limits.context.div_ceil(limits.page),
+            page_tokens: limits.page,
+            counts: Mutex::default(),
         });
         let thread = EngineThread::new(lanes, tokenizer, stop_tokens, shared.clone());
         let thread = std::thread::Builder::new()
@@ -127,7 +135,15 @@ impl EngineHandle {
             // A free lane is taken at the next round: what fits one is not waiting.
             waiting: unfinished.saturating_sub(self.shared.info.parallel),
             pages_in_use: self.shared.pages_in_use.load(Ordering::SeqCst),
+            pages: self.shared.pages,
+            page_tokens: self.shared.page_tokens,
         }
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        // A thread that panicked while it wrote has ended anyway: what it wrote is still the best there is.
+        self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn validate(&self, request: &Request) -> Result<(), RequestError> {

@@ -4,6 +4,7 @@
 //! [`Request`] and up once as [`Event`]s; nothing calls back. A dropped [`Reply`] is a cancel command.
 
 mod active;
+mod counter;
 mod device_target;
 pub mod gates;
 mod handle;
@@ -15,8 +16,8 @@ mod thread;
 pub use device_target::{DeviceTarget, TargetOptions};
 pub use handle::{Engine, EngineHandle};
 pub use request::{
-    EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
+    Counts, EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
 };
 
-// What a request is made of, so that its senders need not know the scheduler.
-pub use forerunner_lanes::{SamplingRule, TokenId};
+// What a request and the counts are made of, so that their users need not know the scheduler.
+pub use forerunner_lanes::{GuardState, SamplingRule, Side, SideRecord, TokenId, Totals};

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use forerunner_lanes::{SamplingRule, TokenId};
+use forerunner_lanes::{GuardState, SamplingRule, TokenId, Totals};
 
 /// One reply asked for, already tokenized.
 #[derive(Debug, Clone)]
@@ -155,6 +155,27 @@ pub struct Status {
     pub waiting: usize,
     /// Pages in use.
     pub pages_in_use: usize,
+    /// Pages that all lanes take together when each holds the longest context.
+    pub pages: usize,
+    /// Tokens of a page.
+    pub page_tokens: usize,
+}
+
+/// What an engine has counted since its start, for metrics; as of its last round.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// What the scheduler has counted.
+    pub totals: Totals,
+    /// What the scheduler's guards have found.
+    pub guards: Vec<GuardState>,
+    /// Tokens of prompts that were read to their end.
+    pub prompt_tokens: u64,
+    /// Those among them that stood in a stored prefix.
+    pub cached_tokens: u64,
+    /// Tokens of prompts that are not read to their end yet: those that wait, and those under way.
+    pub unread_tokens: usize,
+    /// Reply tokens a second, of about the last second; 0 when nothing runs.
+    pub tokens_per_second: f64,
 }
 
 /// A reply in progress. Dropping it before its end cancels it: its lane is free after the current round.

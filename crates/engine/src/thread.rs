@@ -1,9 +1,9 @@
 //! The engine thread: takes commands, runs rounds, turns committed tokens into events.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use forerunner_lanes::{Lanes, NewSequence, SequenceId, Target, TokenId};
@@ -11,6 +11,7 @@ use forerunner_text::{StopStrings, Tokenizer};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::active::{ActiveReply, Progress};
+use crate::counter::Counter;
 use crate::handle::Shared;
 use crate::request::{Event, FinishReason, Request};
 
@@ -49,6 +50,9 @@ pub(crate) struct EngineThread {
     shared: Arc<Shared>,
     active: HashMap<SequenceId, ActiveReply>,
     by_request: HashMap<u64, SequenceId>,
+    /// Sequences whose prompt this round has read to its end.
+    read: Vec<SequenceId>,
+    counter: Counter,
 }
 
 impl EngineThread {
@@ -65,6 +69,8 @@ impl EngineThread {
             shared,
             active: HashMap::new(),
             by_request: HashMap::new(),
+            read: Vec::new(),
+            counter: Counter::default(),
         }
     }
 
@@ -116,15 +122,17 @@ impl EngineThread {
 
     fn submit(&mut self, submission: Submission) {
         let Submission { id, request, events, submitted } = submission;
+        let prompt_tokens = request.prompt.len();
         let reply = StopStrings::new(&request.stop.strings).map(|stops| {
             let detokenizer = self.tokenizer.detokenizer();
-            ActiveReply::new(id, events.clone(), submitted, detokenizer, stops)
+            ActiveReply::new(id, events.clone(), submitted, detokenizer, stops, prompt_tokens)
         });
         let sequence = self.sequence(request);
         let refusal = match (reply, self.lanes.submit(sequence)) {
             (Ok(reply), Ok(sequence)) => {
                 self.by_request.insert(id, sequence);
                 self.active.insert(sequence, reply);
+                self.counter.unread_tokens += prompt_tokens;
                 return;
             }
             (Err(error), submitted) => {
@@ -157,6 +165,13 @@ impl EngineThread {
         let mut ended = Vec::new();
         for delivery in self.lanes.step() {
             let Some(reply) = self.active.get_mut(&delivery.id) else { continue };
+            if reply.unread_tokens > 0 && !delivery.tokens.is_empty() {
+                self.counter.unread_tokens -= std::mem::take(&mut reply.unread_tokens);
+                match &delivery.finished {
+                    Some(finished) => self.counter.count_prompt(&finished.statistics),
+                    None => self.read.push(delivery.id),
+                }
+            }
             match reply.take(delivery) {
                 Progress::Running => {}
                 Progress::Ended => ended.push((delivery.id, None)),
@@ -167,6 +182,9 @@ impl EngineThread {
                     ));
                 }
             }
+        }
+        for id in self.read.drain(..) {
+            self.lanes.statistics(id).into_iter().for_each(|taken| self.counter.count_prompt(taken));
         }
         for (id, stopped) in ended {
             if let Some(statistics) = stopped {
@@ -180,11 +198,15 @@ impl EngineThread {
     fn forget(&mut self, id: SequenceId) {
         if let Some(reply) = self.active.remove(&id) {
             self.by_request.remove(&reply.request_id);
+            self.counter.unread_tokens -= reply.unread_tokens;
             self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
+        let mut counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        self.counter.publish(&self.lanes, &mut counts);
+        drop(counts);
         self.shared.running.store(self.lanes.running(), Ordering::SeqCst);
         self.shared.pages_in_use.store(self.lanes.pages_in_use(), Ordering::SeqCst);
     }

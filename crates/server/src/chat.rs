@@ -48,7 +48,8 @@ pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Res
 }
 
 impl ChatPrompt {
-    fn read(body: &Body) -> Result<Self, ApiError> {
+    /// Reads what of a body makes its prompt.
+    pub(crate) fn read(body: &Body) -> Result<Self, ApiError> {
         let fields: ChatFields = body.read()?;
         let messages = fields.messages.unwrap_or_default();
         if messages.is_empty() {

@@ -109,6 +109,7 @@ fn choices(fields: &GenerationFields, parallel: usize) -> Result<usize, ApiError
     }
 }
 
+/// Refuses another model than the served one.
 pub(crate) fn check_model(asked: Option<&str>, served: &str) -> Result<(), ApiError> {
     match asked {
         None | Some("") => Ok(()),

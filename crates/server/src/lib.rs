@@ -13,6 +13,8 @@ mod defaults;
 mod error;
 mod fields;
 mod generation;
+mod loads;
+mod metrics;
 mod parts;
 mod random;
 mod reply;
@@ -21,6 +23,7 @@ mod serve;
 mod service;
 mod session;
 mod stream;
+mod tokenize;
 mod types;
 mod unsupported;
 

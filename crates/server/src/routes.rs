@@ -14,8 +14,11 @@ use crate::body::BODY_LIMIT_BYTES;
 use crate::chat::chat;
 use crate::completions::completions;
 use crate::error::ApiError;
+use crate::loads::{loads, version};
+use crate::metrics::metrics;
 use crate::random::random_id;
 use crate::service::Service;
+use crate::tokenize::{detokenize, tokenize};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -23,7 +26,12 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/health", get(health))
+        .route("/version", get(version))
+        .route("/metrics", get(metrics))
         .route("/v1/models", get(models))
+        .route("/v1/loads", get(loads))
+        .route("/tokenize", post(tokenize))
+        .route("/detokenize", post(detokenize))
         .route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completions))
         .fallback(unknown_path)

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::defaults::SamplingDefaults;
 use crate::error::ApiError;
+use crate::metrics::Metrics;
 
 /// What is served, shared by all connections.
 pub struct Service {
@@ -16,6 +17,7 @@ pub struct Service {
     pub(crate) defaults: SamplingDefaults,
     /// When this server started, for `/v1/models`.
     pub(crate) created: u64,
+    pub(crate) metrics: Arc<Metrics>,
     text: Arc<TextModel>,
     /// True once the server drains. Every reply in progress holds a receiver, so that the channel is closed when
     /// none is left.
@@ -30,12 +32,24 @@ pub(crate) struct Admission {
 impl Service {
     /// Serves `engine`, whose model has the tokenizer and the template of `text`.
     pub fn new(engine: EngineHandle, text: Arc<TextModel>, defaults: SamplingDefaults) -> Self {
-        Service { engine, text, defaults, created: unix_seconds(), draining: watch::Sender::new(false) }
+        Service {
+            engine,
+            defaults,
+            created: unix_seconds(),
+            metrics: Arc::default(),
+            text,
+            draining: watch::Sender::new(false),
+        }
     }
 
     /// The id that requests name the model by.
     pub(crate) fn model(&self) -> &str {
         &self.engine.info().model
+    }
+
+    /// The tokenizer and the template.
+    pub(crate) fn text(&self) -> &TextModel {
+        &self.text
     }
 
     /// Admits a request, unless the server drains.

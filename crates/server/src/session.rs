@@ -1,12 +1,14 @@
 //! A request's replies while they are in progress, whatever shape they are answered in.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use forerunner_engine::{Event, Reply, Request, Statistics, TokenId};
 use forerunner_text::ReplyEvent;
 
 use crate::error::ApiError;
+use crate::metrics::Metrics;
 use crate::parts::{Ending, Parts, Reader, Reading, WholeReply};
 use crate::service::{Admission, Service};
 
@@ -15,6 +17,7 @@ pub(crate) struct Session {
     choices: Vec<Choice>,
     /// The choice that is asked first for its next step, so that none waits for another.
     turn: usize,
+    metrics: Arc<Metrics>,
     _admission: Admission,
 }
 
@@ -60,7 +63,7 @@ impl Session {
             Ok(Choice { reply, reader: Reader::new(reading), ended: false })
         };
         let choices = (0..choices).map(submit).collect::<Result<_, ApiError>>()?;
-        Ok(Session { choices, turn: 0, _admission: admission })
+        Ok(Session { choices, turn: 0, metrics: service.metrics.clone(), _admission: admission })
     }
 
     /// The next step of any choice; `None` when all have ended.
@@ -77,7 +80,11 @@ impl Session {
             }
             if let Poll::Ready(event) = choice.reply.poll_next(context) {
                 self.turn = index + 1;
-                return Poll::Ready(Some((index, choice.step(event))));
+                let step = choice.step(event);
+                if let Step::Finished { ending, statistics, .. } = &step {
+                    self.metrics.count(*ending, statistics);
+                }
+                return Poll::Ready(Some((index, step)));
             }
         }
         if self.choices.iter().all(|choice| choice.ended) { Poll::Ready(None) } else { Poll::Pending }

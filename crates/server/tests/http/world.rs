@@ -74,9 +74,7 @@ impl World {
         let (stop, stopped) = oneshot::channel();
         let server = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                serve(listener, service, async { _ = stopped.await }).await
-            })
+            runtime.block_on(async { serve(listener, service, async { _ = stopped.await }).await })
         });
         World {
             address,
