@@ -32,7 +32,7 @@ const RULES: [Rule; 11] = [
         in_tests: &["cpu", "reference"],
         ..rule("engine", &["lanes", "tensor", "checkpoint", "models", "text"])
     },
-    rule("server", &["engine", "text"]),
+    Rule { in_tests: &["lanes"], ..rule("server", &["engine", "text"]) },
     rule(
         "forerunner",
         &["checkpoint", "cpu", "engine", "lanes", "models", "reference", "server", "tensor", "text"],

@@ -41,7 +41,7 @@ pub(crate) fn demo_pair() -> anyhow::Result<DemoPair> {
         let clean = repository.canonicalize().unwrap_or(repository);
         return Ok(pair_in(&clean));
     }
-    let cache = cache_directory().ok_or_else(|| anyhow!("no home directory to unpack the demo model to"))?;
+    let cache = dirs::cache_dir().ok_or_else(|| anyhow!("no home directory to unpack the demo model to"))?;
     let folder = cache.join("forerunner").join(concat!("demo-", env!("CARGO_PKG_VERSION")));
     unpack(&folder, &FILES)
         .with_context(|| format!("unpacking the demo model to {} failed", folder.display()))?;
@@ -79,17 +79,6 @@ fn unpack(folder: &Path, files: &[DemoFile]) -> io::Result<()> {
         return std::fs::remove_dir_all(&partial);
     }
     renamed
-}
-
-/// Where the platform wants caches: these variables are its convention, not options of this program.
-fn cache_directory() -> Option<PathBuf> {
-    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    if cfg!(target_os = "macos") {
-        return home.map(|home| home.join("Library/Caches"));
-    }
-    let variable = if cfg!(windows) { "LOCALAPPDATA" } else { "XDG_CACHE_HOME" };
-    let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    named.or_else(|| home.map(|home| home.join(".cache")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Context;
 use forerunner_engine::EngineInfo;
 use forerunner_server::Service;
-use tokio::net::TcpListener;
 
 use crate::flags::ServeFlags;
 use crate::setup::{Loaded, Sizes, load};
@@ -24,7 +23,6 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
     let address = SocketAddr::new(flags.host, flags.port);
     let listener =
         std::net::TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
-    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let sizes =
         Sizes { lanes: flags.parallel.into(), max_waiting: flags.max_queue as usize, measure: MEASURE };
@@ -36,10 +34,7 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("starting the HTTP threads failed")?;
-    runtime.block_on(async {
-        let listener = TcpListener::from_std(listener)?;
-        forerunner_server::serve(listener, service, stop_signal()).await
-    })?;
+    runtime.block_on(forerunner_server::serve(listener, service, stop_signal()))?;
     runtime.shutdown_background();
     Ok(())
 }

@@ -1,0 +1,85 @@
+//! `check`: passes on the demo pair and its twins, and fails where a promise is broken.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::binary::{Finished, demo, forerunner};
+
+/// Runs a short check with more arguments.
+fn check(arguments: &[&str]) -> Finished {
+    forerunner(&[&["check", "--prompts", "2", "--max-tokens", "24"], arguments].concat())
+}
+
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("forerunner-check-{}-{name}", std::process::id()))
+}
+
+#[track_caller]
+fn passes_on(target: &Path) {
+    let (target, drafter) = (target.to_string_lossy(), demo("drafter"));
+    let run = check(&["--model", &target, "--drafter", &drafter.to_string_lossy()]);
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("ok   against the fp32 reference"), "{}", run.stdout);
+}
+
+#[test]
+fn the_demo_pair_keeps_every_promise_and_the_receipt_says_so() {
+    let receipt = temporary("receipt.json");
+    let run = check(&["--receipt", &receipt.to_string_lossy()]);
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    for gate in ["drafted = plain", "among 16 lanes", "after a cancel", "resumed = fresh", "fp32 reference"] {
+        assert!(run.stdout.contains(gate), "no {gate} in {}", run.stdout);
+    }
+    let written = std::fs::read(&receipt).expect("a receipt");
+    std::fs::remove_file(&receipt).expect("a receipt");
+    let written: Value = serde_json::from_slice(&written).expect("the receipt is JSON");
+    let gates = written["gates"].as_array().expect("gates");
+    assert!(gates.iter().all(|gate| gate["passed"] == true && gate["tokens"].as_u64() > Some(0)));
+    assert!(written["reference"]["replies"][0]["margins"][0].as_f64().is_some());
+}
+
+#[test]
+fn the_dequantized_twin_passes_too() {
+    let twin = temporary("twin");
+    let arguments = [demo("target").to_string_lossy().into_owned(), twin.to_string_lossy().into_owned()];
+    let run = forerunner(&["synth", "--dequantize", &arguments[0], &arguments[1]]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    passes_on(&twin);
+    std::fs::remove_dir_all(&twin).expect("the twin");
+}
+
+#[test]
+fn the_bf16_demo_target_passes_where_it_is_at_hand() {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/demo/demo-target");
+    if !target.exists() {
+        println!("skipped: ../shared/demo/demo-target is not here");
+        return;
+    }
+    passes_on(&target);
+}
+
+#[test]
+fn a_broken_promise_fails_its_gate_and_the_check() {
+    for (fault, gate) in [
+        ("drafts", "drafted = plain"),
+        ("neighbours", "among 4 lanes"),
+        ("leftovers", "after a cancel"),
+        ("prefixes", "resumed = fresh"),
+        ("arithmetic", "against the fp32 reference"),
+    ] {
+        let run = check(&["--plant", fault]);
+        assert_eq!(run.code, Some(1), "{fault}: {}", run.stdout);
+        let failed = run.stdout.lines().any(|line| line.starts_with("FAIL") && line.contains(gate));
+        assert!(failed, "{fault} was not caught by {gate}: {}", run.stdout);
+        assert!(run.stdout.contains(" instead of token "), "{fault}: no first difference in {}", run.stdout);
+        assert!(run.stderr.contains("check failed"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn an_unknown_fault_is_an_error_that_names_the_known_ones() {
+    let run = check(&["--plant", "gremlins"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("--plant is gremlins; accepted: drafts, "), "{}", run.stderr);
+}
