@@ -9,7 +9,7 @@ pub(crate) enum Stretch {
     Mark(usize),
 }
 
-/// Cuts a text at marks. No mark has the first character of another within it, so there is one way to cut.
+/// Cuts a text at marks. All begin with `<` and have no other, so there is one way to cut.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
     marks: &'static [&'static str],
@@ -18,20 +18,31 @@ pub(crate) struct Marks {
 
 impl Marks {
     pub(crate) fn new(marks: &'static [&'static str]) -> Marks {
+        debug_assert!(marks.iter().all(|mark| mark.rfind('<') == Some(0)), "{marks:?}");
         Marks { marks, held: String::new() }
     }
 
     /// Takes the next piece. All stretches of all pushes, joined, are the text, but for what is held back.
     pub(crate) fn push(&mut self, text: &str) -> Vec<Stretch> {
-        self.held.push_str(text);
-        let mut stretches = Vec::new();
-        while let Some((start, index)) = self.first_mark() {
-            push_text(&mut stretches, self.held.drain(..start).collect());
-            self.held.drain(..self.marks[index].len());
-            stretches.push(Stretch::Mark(index));
+        let text = std::mem::take(&mut self.held) + text;
+        let (mut stretches, mut shown, mut at) = (Vec::new(), 0, 0);
+        while let Some(offset) = text[at..].find('<') {
+            at += offset;
+            let rest = &text[at..];
+            if let Some(index) = self.marks.iter().position(|mark| rest.starts_with(mark)) {
+                push_text(&mut stretches, &text[shown..at]);
+                stretches.push(Stretch::Mark(index));
+                at += self.marks[index].len();
+                shown = at;
+            } else if self.marks.iter().any(|mark| mark.starts_with(rest)) {
+                self.held.push_str(rest);
+                push_text(&mut stretches, &text[shown..at]);
+                return stretches;
+            } else {
+                at += 1;
+            }
         }
-        let shown = self.held.len() - self.maybe_mark();
-        push_text(&mut stretches, self.held.drain(..shown).collect());
+        push_text(&mut stretches, &text[shown..]);
         stretches
     }
 
@@ -39,23 +50,11 @@ impl Marks {
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
-
-    fn first_mark(&self) -> Option<(usize, usize)> {
-        let found = self.marks.iter().enumerate();
-        found.filter_map(|(index, mark)| Some((self.held.find(mark)?, index))).min()
-    }
-
-    /// How many bytes at the end may be the start of a mark.
-    fn maybe_mark(&self) -> usize {
-        let longest =
-            |mark: &&str| (1..mark.len()).rev().find(|&length| self.held.ends_with(&mark[..length]));
-        self.marks.iter().filter_map(longest).max().unwrap_or(0)
-    }
 }
 
-fn push_text(stretches: &mut Vec<Stretch>, text: String) {
+fn push_text(stretches: &mut Vec<Stretch>, text: &str) {
     if !text.is_empty() {
-        stretches.push(Stretch::Text(text));
+        stretches.push(Stretch::Text(text.to_owned()));
     }
 }
 

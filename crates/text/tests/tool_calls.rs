@@ -264,6 +264,33 @@ fn long_texts_are_read_like_short_ones() {
     reads(&format!("f(text='{apostrophes}', n=1)"), &[("f", json!({"text": apostrophes, "n": 1}))]);
 }
 
+/// What models write that have lost their way, and texts that would be looked at again and again.
+#[test]
+fn endless_repetitions_are_read_in_linear_time() {
+    let x = "x".repeat(300);
+    let heads = ["", "[f(a='", &format!("[f(a='{x}'"), &format!("[f(a='{x}', ")];
+    let started = std::time::Instant::now();
+    for head in heads {
+        for repeated in [
+            " ",
+            "n",
+            "'",
+            "\\",
+            "(",
+            "', b",
+            "<",
+            "<tool_call>",
+            "[f()]<|tool_call_end|><|tool_call_start|>",
+        ] {
+            let text = format!("<|tool_call_start|>{head}{}", repeated.repeat(200_000 / repeated.len()));
+            let pieces: Vec<&str> = text.split_inclusive(|_: char| true).collect();
+            assert_eq!(run(&pieces), run(&[&text]));
+        }
+    }
+    // Quadratic time would be minutes.
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
+
 #[test]
 fn a_long_call_that_breaks_is_content_as_a_whole_and_never_complete() {
     let x = "x".repeat(300);

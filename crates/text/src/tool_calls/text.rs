@@ -4,6 +4,10 @@ use super::ending::{Ending, ends_argument};
 use super::escapes::{self, Escape};
 use super::literal::Quote;
 
+/// How many bytes after a quote tell whether it ends the argument. A model that has lost its way writes blanks for ever,
+/// and each piece of them would be looked at again.
+const LOOKAHEAD_BYTES: usize = 1024;
+
 /// The text of an argument whose end has not been seen.
 #[derive(Clone, Debug)]
 pub(super) struct OpenText {
@@ -65,7 +69,7 @@ impl OpenText {
         if rest.starts_with('\\') {
             return if self.quote.is_raw { raw_escape(rest, is_all) } else { escape(rest, is_all) };
         }
-        let plain = || Special::Is(1, rest[..1].to_owned());
+        let plain = || Special::Is(1, self.mark_start().to_string());
         if !rest.starts_with(self.quote.mark) {
             let may_become = self.quote.mark.starts_with(rest) && !is_all;
             return if may_become { Special::NeedsMore } else { plain() };
@@ -73,7 +77,9 @@ impl OpenText {
         if self.quote.mark.len() == 3 {
             return Special::Ends;
         }
-        match ends_argument(&rest[1..], is_all) {
+        let rest = &rest[1..];
+        let ahead = &rest[..rest.floor_char_boundary(LOOKAHEAD_BYTES)];
+        match ends_argument(ahead, is_all || rest.len() >= LOOKAHEAD_BYTES) {
             Ending::Yes => Special::Ends,
             Ending::No => plain(),
             Ending::NeedsMore => Special::NeedsMore,
