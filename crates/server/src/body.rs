@@ -28,6 +28,11 @@ impl Body {
         Ok(Body(value))
     }
 
+    /// A body of these fields.
+    pub(crate) fn from_fields(fields: Map<String, Value>) -> Self {
+        Body(Value::Object(fields))
+    }
+
     /// The fields of `T`, each in its type.
     pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         serde_path_to_error::deserialize(&self.0).map_err(|error| {

@@ -14,6 +14,7 @@ mod error;
 mod fields;
 mod generation;
 mod loads;
+mod messages;
 mod metrics;
 mod parts;
 mod random;

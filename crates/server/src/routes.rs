@@ -15,6 +15,7 @@ use crate::chat::chat;
 use crate::completions::completions;
 use crate::error::ApiError;
 use crate::loads::{loads, version};
+use crate::messages::{count_tokens, messages};
 use crate::metrics::metrics;
 use crate::random::random_id;
 use crate::service::Service;
@@ -30,6 +31,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(metrics))
         .route("/v1/models", get(models))
         .route("/v1/loads", get(loads))
+        .route("/v1/messages", post(messages))
+        .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/tokenize", post(tokenize))
         .route("/detokenize", post(detokenize))
         .route("/v1/chat/completions", post(chat))

@@ -29,6 +29,11 @@ impl Frames {
         self.0.push_back(sse::Event::default().data(json(data)));
     }
 
+    /// An event with a name.
+    pub(crate) fn named(&mut self, name: &str, data: &impl Serialize) {
+        self.0.push_back(sse::Event::default().event(name).data(json(data)));
+    }
+
     /// A word that is no JSON.
     pub(crate) fn word(&mut self, word: &str) {
         self.0.push_back(sse::Event::default().data(word));

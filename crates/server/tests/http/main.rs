@@ -3,6 +3,7 @@
 mod cancel;
 mod client;
 mod drain;
+mod messages;
 mod observe;
 mod refusals;
 mod replies;

@@ -1,0 +1,55 @@
+//! A refusal as Anthropic's clients read it.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+
+/// The same refusal in another envelope.
+#[derive(Debug)]
+pub(crate) struct MessagesError(ApiError);
+
+impl From<ApiError> for MessagesError {
+    fn from(error: ApiError) -> Self {
+        MessagesError(error)
+    }
+}
+
+impl IntoResponse for MessagesError {
+    fn into_response(self) -> Response {
+        let body = envelope(&self.0);
+        // Status and headers are the same.
+        let (parts, _) = self.0.into_response().into_parts();
+        Response::from_parts(parts, Json(body).into_response().into_body())
+    }
+}
+
+/// The body of a refusal, which is also an event of a stream.
+pub(super) fn envelope(error: &ApiError) -> Value {
+    let kind = match error.status.as_u16() {
+        400 | 405 => "invalid_request_error",
+        401 => "authentication_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 => "overloaded_error",
+        _ => "api_error",
+    };
+    json!({"type": "error", "error": {"type": kind, "message": error.message}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_status_and_says_its_kind() {
+        let error = MessagesError(ApiError::field("max_tokens", "max_tokens is missing"));
+        let expected = json!({"type": "error", "error": {
+            "type": "invalid_request_error", "message": "max_tokens is missing",
+        }});
+        assert_eq!(envelope(&error.0), expected);
+        assert_eq!(error.into_response().status(), 400);
+    }
+}

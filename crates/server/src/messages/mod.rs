@@ -1,0 +1,59 @@
+//! `POST /v1/messages` and `/v1/messages/count_tokens`: Anthropic's API over the same replies.
+
+mod error;
+mod events;
+mod request;
+mod types;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::chat::ChatPrompt;
+use crate::error::ApiError;
+use crate::generation::Generation;
+use crate::service::Service;
+use crate::session::Session;
+use crate::stream;
+use error::MessagesError;
+use events::EventWriter;
+use types::{MessageLabel, whole};
+
+/// Answers a conversation.
+pub(crate) async fn messages(
+    State(service): State<Arc<Service>>,
+    body: Result<Body, ApiError>,
+) -> Result<Response, MessagesError> {
+    let admission = service.admit()?;
+    let body = body?;
+    request::check_limit(&body)?;
+    let body = request::translated(&body)?;
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
+    let label = MessageLabel::new(service.model(), &generation, prompt.len());
+    generation.request.prompt = prompt;
+    let Generation { request, format, .. } = generation;
+    let session = Session::start(&service, admission, request, 1, reading)?;
+    if format.stream {
+        return Ok(stream::response(session, EventWriter::new(label)));
+    }
+    let replies = session.whole().await?;
+    let reply = replies.into_iter().next().ok_or_else(ApiError::stopping)?;
+    Ok(Json(whole(&label, reply)).into_response())
+}
+
+/// How many tokens a conversation has as a prompt.
+pub(crate) async fn count_tokens(
+    State(service): State<Arc<Service>>,
+    body: Result<Body, ApiError>,
+) -> Result<Json<Value>, MessagesError> {
+    let body = request::translated(&body?)?;
+    // What is refused there is refused here.
+    Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let (prompt, _) = ChatPrompt::read(&body)?.encode(&service).await?;
+    Ok(Json(json!({"input_tokens": prompt.len()})))
+}
