@@ -1,5 +1,6 @@
 //! Repository automation: `cargo xtask ci` is everything that a change must pass.
 
+mod bench;
 mod ci;
 mod dependencies;
 mod licences;
@@ -14,7 +15,8 @@ use anyhow::{Result, bail};
 const USAGE: &str = "usage: cargo xtask COMMAND
 
   ci     format, tidy, clippy and tests: what the CI runs
-  tidy   the repository's own rules alone: sources, dependencies, licences, links";
+  tidy   the repository's own rules alone: sources, dependencies, licences, links
+  bench  the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
+        ["bench", ..] => bench::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

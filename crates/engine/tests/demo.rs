@@ -3,12 +3,28 @@
 mod support;
 
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
-use forerunner_engine::gates::{self, GateCase, GateLanes, Planted, PlantedFault};
+use forerunner_engine::DeviceTarget;
+use forerunner_engine::gates::{self, GateCase, GateLanes, GateSettings, Planted, PlantedFault};
 use forerunner_lanes::{NewSequence, SamplingRule};
-use support::{golden, lanes, settings, target};
+use support::{golden, lanes};
 
 fn device(mode: Mode) -> CpuDevice {
     CpuDevice::new(CpuOptions { mode: Some(mode), threads: None }).expect("a supported mode")
+}
+
+fn target(device: CpuDevice, lanes: usize) -> DeviceTarget<CpuDevice> {
+    support::target(device, lanes, 1024)
+}
+
+/// Settings that the golden replies were made with.
+fn settings(shared: &[usize]) -> GateSettings {
+    GateSettings {
+        max_tokens: 96,
+        stop_tokens: vec![2, 7],
+        seed: 1,
+        shared: shared.to_vec(),
+        prompt_cache: true,
+    }
 }
 
 fn cases(count: usize) -> Vec<GateCase> {

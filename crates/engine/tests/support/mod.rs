@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
-use forerunner_engine::gates::{GateCase, GateLanes, GateSettings};
+use forerunner_engine::gates::{GateCase, GateLanes};
 use forerunner_engine::{DeviceTarget, TargetOptions};
 use forerunner_lanes::{Lanes, Options, Target, TokenId};
 use forerunner_tensor::Device;
@@ -13,17 +13,12 @@ pub(crate) fn demo(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo").join(path)
 }
 
-/// The demo pair on `device`, with `lanes` lanes.
-pub(crate) fn target<D: Device>(device: D, lanes: usize) -> DeviceTarget<D> {
+/// The demo pair on `device`, with `lanes` lanes of `context` tokens.
+pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> DeviceTarget<D> {
     let target = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
     let drafter = DrafterCheckpoint::open(&demo("drafter"), target.config()).expect("the demo drafter opens");
-    let options = TargetOptions {
-        lanes,
-        context: 1024,
-        rows: 416,
-        key_value_bytes: 1 << 30,
-        prompt_cache_bytes: 64 << 20,
-    };
+    let options =
+        TargetOptions { lanes, context, rows: 416, key_value_bytes: 1 << 30, prompt_cache_bytes: 64 << 20 };
     DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
 }
 
@@ -43,15 +38,4 @@ pub(crate) fn golden() -> Vec<(GateCase, Vec<TokenId>)> {
         (GateCase { name: name.clone(), prompt: ids(&entry["prompt_ids"]) }, ids(&entry["greedy_ids"]))
     };
     golden.as_object().expect("an object").iter().map(case).collect()
-}
-
-/// Settings that the golden replies were made with.
-pub(crate) fn settings(shared: &[usize]) -> GateSettings {
-    GateSettings {
-        max_tokens: 96,
-        stop_tokens: vec![2, 7],
-        seed: 1,
-        shared: shared.to_vec(),
-        prompt_cache: true,
-    }
 }
