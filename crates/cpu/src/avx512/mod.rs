@@ -5,6 +5,7 @@
 //! The product instruction takes denormal numbers for zero and rounds to nearest even.
 
 mod source;
+mod sums;
 
 use std::arch::x86_64::*;
 use std::cell::RefCell;
@@ -17,6 +18,7 @@ use crate::arithmetic::{Arithmetic, Kernel};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View, row_words};
 use source::{Codes4, Codes8, Dense, Source, dequantize, load, load_masked};
+use sums::{sum_eight, sum_four, sum_sixteen};
 
 /// Most rows of a tile of codes: with 2 outputs, their sums take 20 of the 32 registers.
 const TILE_ROWS: usize = 10;
@@ -196,48 +198,75 @@ impl Task {
     /// `sums` has room for the outputs in each row.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "index loops are unrolled, which keeps the sums in registers"
-    )]
     unsafe fn store<const O: usize, const R: usize>(self, first: usize, tile: [[__m512; R]; O]) {
         // SAFETY: the caller's promise.
         unsafe {
+            let out = self.sums.add(first);
             if O == 1 {
-                let one = tile[0][0];
-                *self.sums.add(first) = _mm_cvtss_f32(sum_four(one, one, one, one));
-            } else if O == 2 {
-                self.store_pairs(first, [tile[0], tile[1]]);
+                *out = _mm_cvtss_f32(sum_four([tile[0][0]; 4]));
+            } else if O == 8 {
+                _mm_storeu_ps(out, sum_four(places::<O, R, 4, 0>(&tile)));
+                _mm_storeu_ps(out.add(4), sum_four(places::<O, R, 4, 4>(&tile)));
             } else {
-                for row in 0..R {
-                    for output in (0..O).step_by(4) {
-                        let four = sum_four(
-                            tile[output][row],
-                            tile[output + 1][row],
-                            tile[output + 2][row],
-                            tile[output + 3][row],
-                        );
-                        _mm_storeu_ps(self.sums.add(row * self.stride + first + output), four);
-                    }
-                }
+                self.store_places::<O, R, 0>(out, &tile);
+                self.store_places::<O, R, 16>(out, &tile);
             }
         }
     }
 
-    /// As `store`, two rows of two outputs at a time.
+    /// The sums of a tile of 2 or 4 outputs from place `FIRST` on, 16 at most, in as few steps as that takes.
     ///
     /// # Safety
-    /// As for `store`.
+    /// As for `store`; `out` is the tile's first place.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
-    unsafe fn store_pairs<const R: usize>(self, first: usize, [a, b]: [[__m512; R]; 2]) {
-        for row in (0..R).step_by(2) {
-            let next = if row + 1 < R { row + 1 } else { row };
-            let four = _mm_castps_pd(sum_four(a[row], b[row], a[next], b[next]));
-            // SAFETY: the caller's promise.
-            unsafe {
-                _mm_storel_pd(self.sums.add(row * self.stride + first).cast(), four);
-                _mm_storeh_pd(self.sums.add(next * self.stride + first).cast(), four);
+    unsafe fn store_places<const O: usize, const R: usize, const FIRST: usize>(
+        self,
+        out: *mut f32,
+        tile: &[[__m512; R]; O],
+    ) {
+        let left = (O * R).saturating_sub(FIRST);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if left > 12 {
+                let sums = sum_sixteen(places::<O, R, 16, FIRST>(tile));
+                self.store_four::<O, R>(out, FIRST, _mm512_castps512_ps128(sums));
+                self.store_four::<O, R>(out, FIRST + 4, _mm512_extractf32x4_ps::<1>(sums));
+                self.store_four::<O, R>(out, FIRST + 8, _mm512_extractf32x4_ps::<2>(sums));
+                self.store_four::<O, R>(out, FIRST + 12, _mm512_extractf32x4_ps::<3>(sums));
+            } else if left > 4 {
+                let sums = sum_eight(places::<O, R, 8, FIRST>(tile));
+                self.store_four::<O, R>(out, FIRST, _mm256_castps256_ps128(sums));
+                self.store_four::<O, R>(out, FIRST + 4, _mm256_extractf32x4_ps::<1>(sums));
+            }
+            if FIRST == 16 && left > 0 && left <= 4 {
+                self.store_four::<O, R>(out, FIRST, sum_four(places::<O, R, 4, 16>(tile)));
+            } else if FIRST == 0 && left > 8 && left <= 12 {
+                self.store_four::<O, R>(out, 8, sum_four(places::<O, R, 4, 8>(tile)));
+            } else if FIRST == 0 && left <= 4 {
+                self.store_four::<O, R>(out, 0, sum_four(places::<O, R, 4, 0>(tile)));
+            }
+        }
+    }
+
+    /// Writes four sums of a tile of 2 or 4 outputs, which are 2 rows or one; those past the last row are not.
+    ///
+    /// # Safety
+    /// As for `store`; `out` is the tile's first place.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    #[inline]
+    unsafe fn store_four<const O: usize, const R: usize>(self, out: *mut f32, place: usize, four: __m128) {
+        let row = place / O;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if O == 4 && row < R {
+                _mm_storeu_ps(out.add(row * self.stride), four);
+            }
+            if O == 2 && row < R {
+                _mm_storel_pd(out.add(row * self.stride).cast(), _mm_castps_pd(four));
+            }
+            if O == 2 && row + 1 < R {
+                _mm_storeh_pd(out.add((row + 1) * self.stride).cast(), _mm_castps_pd(four));
             }
         }
     }
@@ -387,24 +416,17 @@ impl Task {
     }
 }
 
-/// Adds the 16 lanes of each of four sums: lane `i` and `i + 8`, then `i + 4`, `i + 2`, `i + 1`, as
-/// `math::sum_lanes` does.
+/// `N` sums of a tile from place `FIRST` on, row after row; past the last place it is the last again.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 #[inline]
-fn sum_four(a: __m512, b: __m512, c: __m512, d: __m512) -> __m128 {
-    let eights = |a, b| {
-        _mm512_add_ps(
-            _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
-            _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
-        )
-    };
-    let (ab, cd) = (eights(a, b), eights(c, d));
-    let fours = _mm512_add_ps(
-        _mm512_shuffle_f32x4::<0b10_00_10_00>(ab, cd),
-        _mm512_shuffle_f32x4::<0b11_01_11_01>(ab, cd),
-    );
-    let twos = _mm512_add_ps(fours, _mm512_permute_ps::<0b01_00_11_10>(fours));
-    let ones = _mm512_add_ps(twos, _mm512_permute_ps::<0b10_11_00_01>(twos));
-    let places = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    _mm512_castps512_ps128(_mm512_permutexvar_ps(places, ones))
+#[expect(clippy::needless_range_loop, reason = "index loops are unrolled, which keeps the sums in registers")]
+fn places<const O: usize, const R: usize, const N: usize, const FIRST: usize>(
+    tile: &[[__m512; R]; O],
+) -> [__m512; N] {
+    let mut sums = [tile[0][0]; N];
+    for index in 0..N {
+        let place = if FIRST + index < O * R { FIRST + index } else { O * R - 1 };
+        sums[index] = tile[place % O][place / O];
+    }
+    sums
 }
