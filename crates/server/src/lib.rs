@@ -19,6 +19,7 @@ mod metrics;
 mod parts;
 mod random;
 mod reply;
+mod responses;
 mod routes;
 mod serve;
 mod service;

@@ -18,6 +18,7 @@ use crate::loads::{loads, version};
 use crate::messages::{count_tokens, messages};
 use crate::metrics::metrics;
 use crate::random::random_id;
+use crate::responses::{forget_response, kept_response, responses};
 use crate::service::Service;
 use crate::tokenize::{detokenize, tokenize};
 
@@ -31,6 +32,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(metrics))
         .route("/v1/models", get(models))
         .route("/v1/loads", get(loads))
+        .route("/v1/responses", post(responses))
+        .route("/v1/responses/{id}", get(kept_response).delete(forget_response))
         .route("/v1/messages", post(messages))
         .route("/v1/messages/count_tokens", post(count_tokens))
         .route("/tokenize", post(tokenize))

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::defaults::SamplingDefaults;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
+use crate::responses::ResponseStore;
 
 /// What is served, shared by all connections.
 pub struct Service {
@@ -18,6 +19,7 @@ pub struct Service {
     /// When this server started, for `/v1/models`.
     pub(crate) created: u64,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) responses: ResponseStore,
     text: Arc<TextModel>,
     /// True once the server drains. Every reply in progress holds a receiver, so that the channel is closed when
     /// none is left.
@@ -37,6 +39,7 @@ impl Service {
             defaults,
             created: unix_seconds(),
             metrics: Arc::default(),
+            responses: ResponseStore::default(),
             text,
             draining: watch::Sender::new(false),
         }

@@ -7,6 +7,7 @@ mod messages;
 mod observe;
 mod refusals;
 mod replies;
+mod responses;
 mod scripted;
 mod tools;
 mod world;

@@ -1,0 +1,97 @@
+//! `/v1/responses`: OpenAI's newer API over the same replies, with conversations kept in memory.
+
+mod events;
+mod output;
+mod request;
+mod store;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::chat::ChatPrompt;
+use crate::error::ApiError;
+use crate::generation::Generation;
+use crate::parts::Parts;
+use crate::service::Service;
+use crate::session::Session;
+use crate::stream;
+use events::EventWriter;
+use output::{ResponseLabel, output_items};
+use request::{Asked, with_messages};
+pub(crate) use store::ResponseStore;
+use store::Stored;
+
+/// Keeps a response when it is whole, if it is to be kept.
+pub(super) struct Keeper {
+    service: Arc<Service>,
+    messages: Vec<Value>,
+    is_asked: bool,
+}
+
+/// Answers an input, which may go on from an earlier response.
+pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
+    let admission = service.admit()?;
+    let asked = Asked::read(&body)?;
+    let mut messages = match &asked.previous {
+        Some(id) => service.responses.get(id).ok_or_else(|| unknown(id, "previous_response_id"))?.messages,
+        None => Vec::new(),
+    };
+    messages.extend(asked.messages.iter().cloned());
+    let body = with_messages(&body, asked.instructions.as_deref(), &messages)?;
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
+    generation.request.prompt = prompt;
+    let label = ResponseLabel::new(service.model(), &generation, &asked);
+    let keeper = Keeper { service: service.clone(), messages, is_asked: asked.store };
+    let Generation { request, format, .. } = generation;
+    let session = Session::start(&service, admission, request, 1, reading)?;
+    if format.stream {
+        return Ok(stream::response(session, EventWriter::new(label, keeper)));
+    }
+    let reply = session.whole().await?.into_iter().next().ok_or_else(ApiError::stopping)?;
+    let response = label.ended(output_items(&reply.parts), reply.ending, &reply.statistics);
+    keeper.keep(&response, reply.parts);
+    Ok(Json(response).into_response())
+}
+
+/// A response that is kept.
+pub(crate) async fn kept_response(
+    State(service): State<Arc<Service>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let stored = service.responses.get(&id).ok_or_else(|| unknown(&id, "response_id"))?;
+    Ok(Json(stored.response))
+}
+
+/// Forgets a response.
+pub(crate) async fn forget_response(
+    State(service): State<Arc<Service>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    if !service.responses.remove(&id) {
+        return Err(unknown(&id, "response_id"));
+    }
+    Ok(Json(json!({"id": id, "object": "response", "deleted": true})))
+}
+
+fn unknown(id: &str, field: &str) -> ApiError {
+    let message = format!("there is no response {id:?}, or none any more");
+    ApiError { param: Some(field.into()), ..ApiError::not_found(message, "response_not_found") }
+}
+
+impl Keeper {
+    /// Keeps a response, and with it the conversation up to its end.
+    fn keep(self, response: &Value, parts: Parts) {
+        let Keeper { service, mut messages, is_asked } = self;
+        if is_asked {
+            messages.push(request::reply_message(parts));
+            let id = response["id"].as_str().unwrap_or_default();
+            service.responses.keep(id, Stored { messages, response: response.clone() });
+        }
+    }
+}
