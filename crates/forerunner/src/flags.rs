@@ -138,6 +138,18 @@ pub(crate) struct ServeFlags {
     /// Port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 8080)]
     pub(crate) port: u16,
+    /// File of API keys, one a line; requests without one get status 401. Without it, everybody may ask.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// Origin of web pages that may ask, such as https://example.org; may be given several times, and * means any.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) cors_origin: Vec<String>,
+    /// Largest body of a request in MiB; larger ones get status 413.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) body_limit_mib: u16,
+    /// Connections at once; more wait.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) max_connections: u32,
 }
 
 /// `forerunner check`

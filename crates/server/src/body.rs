@@ -1,15 +1,22 @@
 //! Reads a request's JSON body; whatever is wrong with it is answered with the field's name.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use crate::error::ApiError;
 
-/// Largest body taken.
-pub(crate) const BODY_LIMIT_BYTES: usize = 8 << 20;
+/// How long a body may take to arrive.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Most bytes of a body, as the limit's layer has it: an extension of every request, to be named in refusals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) usize);
 
 /// A JSON object. Which fields matter is for [`Body::read`] to say: others are accepted and not looked at.
 #[derive(Debug)]
@@ -52,9 +59,12 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+        let limit = request.extensions().get::<BodyLimit>().map_or(0, |limit| limit.0);
+        let reading = timeout(TIME_LIMIT, Bytes::from_request(request, state));
+        let Ok(read) = reading.await else { return Err(ApiError::too_slow(TIME_LIMIT.as_secs())) };
+        let bytes = read.map_err(|rejection| {
             if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                ApiError::too_large(BODY_LIMIT_BYTES)
+                ApiError::too_large(limit)
             } else {
                 ApiError::bad_request(rejection.body_text())
             }

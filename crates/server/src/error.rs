@@ -61,6 +61,28 @@ impl ApiError {
         ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", message)
     }
 
+    /// No key, or none that is known.
+    pub(crate) fn unauthorized() -> Self {
+        let message =
+            "no API key, or none that is known; accepted: Authorization: Bearer KEY, or x-api-key: KEY";
+        ApiError {
+            code: Some("invalid_api_key"),
+            ..ApiError::new(StatusCode::UNAUTHORIZED, "invalid_request_error", message)
+        }
+    }
+
+    /// The headers are larger than the limit.
+    pub(crate) fn headers_too_large(limit_bytes: usize) -> Self {
+        let message = format!("the headers are larger than {limit_bytes} bytes");
+        ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "invalid_request_error", message)
+    }
+
+    /// The body did not come in time.
+    pub(crate) fn too_slow(limit_seconds: u64) -> Self {
+        let message = format!("the body did not arrive within {limit_seconds} s");
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "invalid_request_error", message)
+    }
+
     /// The body is larger than the limit.
     pub(crate) fn too_large(limit_bytes: usize) -> Self {
         let message = format!("the body is larger than {limit_bytes} bytes");
@@ -129,6 +151,10 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::TOO_MANY_REQUESTS {
             let seconds = HeaderValue::from_static(RETRY_AFTER_SECONDS);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }

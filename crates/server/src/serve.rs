@@ -4,11 +4,11 @@ use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::connections::LimitedListener;
 use crate::routes::router;
 use crate::service::Service;
 
@@ -29,12 +29,7 @@ pub async fn serve(
     let listener = TcpListener::from_std(listener)?;
     let service = Arc::new(service);
     let (close, closing) = oneshot::channel::<()>();
-    // Tokens are small and must leave at once.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "no TCP_NODELAY");
-        }
-    });
+    let listener = LimitedListener::new(listener, service.options.connections);
     let server = axum::serve(listener, router(service.clone())).with_graceful_shutdown(async {
         // Either it is sent or its sender is gone: both mean to close.
         let _ = closing.await;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::defaults::SamplingDefaults;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
+use crate::options::ServerOptions;
 use crate::responses::ResponseStore;
 
 /// What is served, shared by all connections.
@@ -20,6 +21,7 @@ pub struct Service {
     pub(crate) created: u64,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) responses: ResponseStore,
+    pub(crate) options: ServerOptions,
     text: Arc<TextModel>,
     /// True once the server drains. Every reply in progress holds a receiver, so that the channel is closed when
     /// none is left.
@@ -40,9 +42,15 @@ impl Service {
             created: unix_seconds(),
             metrics: Arc::default(),
             responses: ResponseStore::default(),
+            options: ServerOptions::default(),
             text,
             draining: watch::Sender::new(false),
         }
+    }
+
+    /// The same service with other options.
+    pub fn with_options(self, options: ServerOptions) -> Self {
+        Service { options, ..self }
     }
 
     /// The id that requests name the model by.

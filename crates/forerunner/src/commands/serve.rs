@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use forerunner_engine::EngineInfo;
-use forerunner_server::Service;
+use forerunner_server::{ApiKeys, ServerOptions, Service};
 
 use crate::flags::ServeFlags;
 use crate::setup::{Loaded, Sizes, load};
@@ -24,11 +24,12 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
     let listener =
         std::net::TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
+    let server_options = server_options(flags)?;
     let sizes =
         Sizes { lanes: flags.parallel.into(), max_waiting: flags.max_queue as usize, measure: MEASURE };
     let Loaded { engine, text, defaults } = load(&flags.model, &sizes)?;
     tell(format_args!("{}\nlistening on http://{address}", options(flags, engine.handle().info())));
-    let service = Service::new(engine.handle(), text, defaults);
+    let service = Service::new(engine.handle(), text, defaults).with_options(server_options);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(HTTP_THREADS)
         .enable_all()
@@ -37,6 +38,19 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
     runtime.block_on(forerunner_server::serve(listener, service, stop_signal()))?;
     runtime.shutdown_background();
     Ok(())
+}
+
+fn server_options(flags: &ServeFlags) -> anyhow::Result<ServerOptions> {
+    let api_keys = match &flags.api_key_file {
+        Some(path) => ApiKeys::open(path).with_context(|| format!("reading {} failed", path.display()))?,
+        None => ApiKeys::default(),
+    };
+    Ok(ServerOptions {
+        api_keys,
+        cors_origins: flags.cors_origin.clone(),
+        body_limit_bytes: usize::from(flags.body_limit_mib) << 20,
+        connections: flags.max_connections as usize,
+    })
 }
 
 fn options(flags: &ServeFlags, info: &EngineInfo) -> String {

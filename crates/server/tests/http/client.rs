@@ -103,19 +103,6 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The events of a stream that names them, each of which has its name as its type.
-    pub(crate) fn events(&self) -> Vec<Value> {
-        let text = std::str::from_utf8(&self.body).expect("UTF-8");
-        let frames = text.split("\n\n").filter(|frame| !frame.is_empty() && !frame.starts_with(':'));
-        let event = |frame: &str| {
-            let (name, data) = frame.split_once("\ndata: ").expect("a name and data");
-            let data: Value = serde_json::from_str(data).expect("JSON");
-            assert_eq!(name.strip_prefix("event: "), data["type"].as_str());
-            data
-        };
-        frames.map(event).collect()
-    }
-
     /// The chunks of a streamed reply, which ends with `[DONE]`.
     pub(crate) fn chunks(&self) -> Vec<Value> {
         let text = std::str::from_utf8(&self.body).expect("UTF-8");

@@ -1,13 +1,16 @@
 //! The server over loopback, with the fake target behind its engine.
 
+mod access;
 mod cancel;
 mod client;
 mod drain;
+mod events;
 mod messages;
 mod observe;
 mod refusals;
 mod replies;
 mod responses;
+mod robust;
 mod scripted;
 mod tools;
 mod world;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Answer, post};
+use crate::events::events;
 use crate::world::World;
 
 const MESSAGES: &str = "/v1/messages";
@@ -41,7 +42,7 @@ fn a_message_has_its_blocks_in_order() {
 fn a_stream_builds_the_same_message() {
     let world = World::scripted(CALLING);
     let whole = ask(&world, json!({})).json();
-    let events = ask(&world, json!({"stream": true})).events();
+    let events = events(&ask(&world, json!({"stream": true})));
     assert_eq!(events[0]["type"], "message_start");
     assert_eq!(events.last().unwrap()["type"], "message_stop");
     let mut blocks: Vec<Value> = Vec::new();

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{get, post, request};
+use crate::events::events;
 use crate::world::World;
 
 const RESPONSES: &str = "/v1/responses";
@@ -18,7 +19,7 @@ fn ask(world: &World, more: Value) -> Value {
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let answer = post(world.address, RESPONSES, &body);
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
-    if body["stream"] == true { Value::Array(answer.events()) } else { answer.json() }
+    if body["stream"] == true { Value::Array(events(&answer)) } else { answer.json() }
 }
 
 /// An item without the ids, which differ from reply to reply.

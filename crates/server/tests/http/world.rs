@@ -11,7 +11,7 @@ use forerunner_lanes::fake::{FakeScript, FakeTarget};
 use forerunner_lanes::{
     Lanes, Limits, OpenLane, Options, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
 };
-use forerunner_server::{SamplingDefaults, Service, serve};
+use forerunner_server::{SamplingDefaults, ServerOptions, Service, serve};
 use forerunner_text::TextModel;
 use serde_json::{Value, json};
 
@@ -59,6 +59,13 @@ impl World {
         World::over(Box::new(target), demo_text())
     }
 
+    /// A server with these options whose rounds take `pause`.
+    pub(crate) fn with_options(pause: Duration, options: ServerOptions) -> World {
+        let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
+        let target = Paced { target: FakeTarget::new(limits(), script), pause };
+        World::built(Box::new(target), demo_text(), options)
+    }
+
     /// A server whose model replies this text to everything.
     pub(crate) fn scripted(reply: &str) -> World {
         let text = demo_text();
@@ -67,8 +74,13 @@ impl World {
     }
 
     fn over(target: Box<dyn Target + Send>, text: Arc<TextModel>) -> World {
+        World::built(target, text, ServerOptions::default())
+    }
+
+    fn built(target: Box<dyn Target + Send>, text: Arc<TextModel>, options: ServerOptions) -> World {
         let engine = engine(target, &text);
         let service = Service::new(engine.handle(), text.clone(), SamplingDefaults::default());
+        let service = service.with_options(options);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();
