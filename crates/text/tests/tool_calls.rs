@@ -288,7 +288,7 @@ fn endless_repetitions_are_read_in_linear_time() {
         }
     }
     // Quadratic time would be minutes.
-    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 #[test]
@@ -300,6 +300,8 @@ fn a_long_call_that_breaks_is_content_as_a_whole_and_never_complete() {
     }
     let rest = format!("<|tool_call_start|>[f(a='{x}'), g(1)]<|tool_call_end|>!");
     check(run, &rest, ", g(1)]!", &[("f", json!({"a": x}))]).unwrap();
+    let second = format!("<|tool_call_start|>[f(), g(a='{x}");
+    check(run, &second, &format!(", g(a='{x}"), &[("f", json!({}))]).unwrap();
 }
 
 #[test]
