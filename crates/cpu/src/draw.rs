@@ -82,7 +82,7 @@ kernels! {
     }
 
     /// The token of the highest value, the lowest id among equals.
-    fn best<A>(values: &[f32]) -> i32 {
+    pub(crate) fn best<A>(values: &[f32]) -> i32 {
         let mut lanes = Lanes::new();
         let (blocks, rest) = values.as_chunks::<LANES>();
         for (index, block) in blocks.iter().enumerate() {
@@ -167,7 +167,7 @@ kernels! {
 
 /// Whether a value passes min-p.
 #[inline(always)]
-fn keeps(value: f32, highest: f32, min_p: f32) -> bool {
+pub(crate) fn keeps(value: f32, highest: f32, min_p: f32) -> bool {
     min_p <= 0.0 || exp(value - highest) >= min_p
 }
 
@@ -206,6 +206,12 @@ impl Lanes {
     }
 }
 
+/// The counts of a rule's lane; none where it reads none.
+pub(crate) fn counts_of<'a>(rule: &DrawRow, tables: &'a DrawTables<CpuDevice>) -> &'a [u32] {
+    let read = if rule.flags & FLAG_COUNTS != 0 { tables.vocabulary } else { 0 };
+    &tables.counts[rule.lane as usize * read..][..read]
+}
+
 /// What happens to a row's logits before filters.
 struct Changes<'a> {
     mask: Option<&'a [u32]>,
@@ -221,8 +227,8 @@ impl<'a> Changes<'a> {
         let words = vocabulary.div_ceil(32);
         let mask =
             usize::try_from(rule.mask).ok().map(|mask| &tables.masks[mask * words..(mask + 1) * words]);
-        let logit_bias = (rule.flags & FLAG_LOGIT_BIAS != 0).then(|| &tables.logit_bias[lane.clone()]);
-        let counts = (rule.flags & FLAG_COUNTS != 0).then(|| &tables.counts[lane]);
+        let logit_bias = (rule.flags & FLAG_LOGIT_BIAS != 0).then(|| &tables.logit_bias[lane]);
+        let counts = (rule.flags & FLAG_COUNTS != 0).then(|| counts_of(rule, tables));
         Changes { mask, logit_bias, counts, drafts }
     }
 
@@ -253,7 +259,7 @@ impl<'a> Changes<'a> {
 
 /// Repetition first, for tokens of the prompt or the reply; then presence and frequency, for the reply's alone.
 #[inline(always)]
-fn penalized(value: f32, rule: &DrawRow, count: u32) -> f32 {
+pub(crate) fn penalized(value: f32, rule: &DrawRow, count: u32) -> f32 {
     let penalty = rule.repetition_penalty;
     let repeated = if value > 0.0 { value / penalty } else { value * penalty };
     let value = if count != 0 { repeated } else { value };

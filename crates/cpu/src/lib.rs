@@ -17,6 +17,7 @@ mod feed_forward;
 mod filter;
 mod grid;
 mod linear;
+mod markov;
 mod math;
 mod memory;
 mod mode;

@@ -1,7 +1,10 @@
 //! Weight matrices as the kernels read them: dense bf16, or affine codes in an order that unpacks with shifts.
 
+use std::sync::OnceLock;
+
 use forerunner_tensor::{AffineValues, DeviceError, HostMatrix, MatrixValues, Scales, bf16};
 
+use crate::markov::row_norms;
 use crate::math::{round, widen};
 use crate::memory::Buffer;
 
@@ -17,6 +20,8 @@ pub struct Matrix {
     rows: usize,
     columns: usize,
     segments: Vec<Segment>,
+    /// Made when first asked for.
+    norms: OnceLock<Vec<f32>>,
 }
 
 struct Segment {
@@ -54,7 +59,7 @@ impl Matrix {
     /// Stacks the parts; formats without a kernel of their own are dequantized, which is what they mean.
     pub(crate) fn load(parts: &[HostMatrix<'_>]) -> Result<Self, DeviceError> {
         let columns = parts.first().map_or(0, |part| part.columns);
-        let mut matrix = Matrix { rows: 0, columns, segments: Vec::new() };
+        let mut matrix = Matrix { rows: 0, columns, segments: Vec::new(), norms: OnceLock::new() };
         let mut rest = parts;
         while let Some(part) = rest.first() {
             let run = rest.iter().take_while(|other| same_format(part, other)).count();
@@ -76,6 +81,11 @@ impl Matrix {
     /// Inputs.
     pub fn columns(&self) -> usize {
         self.columns
+    }
+
+    /// The norm of each row, not below the exact one.
+    pub(crate) fn row_norms(&self) -> &[f32] {
+        self.norms.get_or_init(|| row_norms(self))
     }
 
     /// Calls `visit` with the view and the range within it of each segment that overlaps `outputs`, and with

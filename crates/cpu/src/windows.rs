@@ -4,9 +4,10 @@ use forerunner_tensor::{Accepted, DeviceWindow, DrawRow, DrawTables, MarkovHead,
 
 use crate::CpuDevice;
 use crate::arithmetic::Arithmetic;
-use crate::draw::draw_row;
+use crate::draw::{counts_of, draw_row};
 use crate::grid::{Grid, over_rows};
 use crate::linear::linear;
+use crate::markov::{MarkovStep, can_prune};
 use crate::memory::Scratch;
 use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
@@ -121,9 +122,8 @@ impl Chain<'_> {
         live.extend((0..blocks).filter(|block| {
             self.block_rows.lane[block * self.size] != NO_LANE && self.rules[*block].lane != NO_LANE
         }));
-        let (rank, vocabulary) = (self.head.previous.columns(), self.tables.vocabulary);
+        let rank = self.head.previous.columns();
         let embeddings = embeddings.take(live.len() * rank);
-        let logits = logits.take(live.len() * vocabulary);
         let tokens = tokens.take(live.len());
         for step in 0..self.depth.min(self.size) {
             for (embedding, block) in embeddings.chunks_exact_mut(rank).zip(live.iter()) {
@@ -132,11 +132,53 @@ impl Chain<'_> {
                 self.head.previous.read_row(token as usize, embedding);
                 self.write_confidence::<A>(row, embedding, joined, confidence);
             }
-            self.step::<A>(pool, step, live, embeddings, logits, drafts, tokens);
+            if live.iter().all(|block| can_prune(&self.rules[*block])) {
+                self.pruned_step::<A>(pool, step, live, embeddings, drafts, tokens);
+            } else {
+                let logits = logits.take(live.len() * self.tables.vocabulary);
+                self.step::<A>(pool, step, live, embeddings, logits, drafts, tokens);
+            }
             for (block, token) in live.iter().zip(tokens.iter()) {
                 drafts[block * self.size + step] = *token;
             }
         }
+    }
+
+    /// The rule of a block's step.
+    fn rule(&self, block: usize, step: usize) -> DrawRow {
+        DrawRow {
+            position: self.block_rows.position[block * self.size + step] as u32 + 1,
+            first_draft_row: 0,
+            draft_rows: 0,
+            ..self.rules[block]
+        }
+    }
+
+    /// As `step`, where few tokens can win.
+    fn pruned_step<A: Arithmetic>(
+        &self,
+        pool: &Pool,
+        step: usize,
+        live: &[usize],
+        embeddings: &[bf16],
+        drafts: &[i32],
+        tokens: &mut [i32],
+    ) {
+        let (vocabulary, rank) = (self.tables.vocabulary, self.head.next.columns());
+        let chunk = rows_a_chunk(pool, live.len(), 0.2 * vocabulary as f32);
+        over_rows(pool, &mut Grid::new(tokens, 1), live.len(), chunk, |index, token| {
+            let row = live[index] * self.size + step;
+            let rule = self.rule(live[index], step);
+            let step = MarkovStep {
+                next: &self.head.next,
+                embedding: &embeddings[index * rank..(index + 1) * rank],
+                logits: &self.logits[row * vocabulary..(row + 1) * vocabulary],
+                rule: &rule,
+                counts: counts_of(&rule, self.tables),
+                drafts: &drafts[row - step..row],
+            };
+            token[0] = step.draw::<A>();
+        });
     }
 
     /// One token a block.
@@ -160,12 +202,7 @@ impl Chain<'_> {
         let chunk = rows_a_chunk(pool, live.len(), 0.1 * vocabulary as f32);
         over_rows(pool, &mut Grid::new(tokens, 1), live.len(), chunk, |index, token| {
             let first = live[index] * self.size;
-            let rule = DrawRow {
-                position: self.block_rows.position[first + step] as u32 + 1,
-                first_draft_row: 0,
-                draft_rows: 0,
-                ..self.rules[live[index]]
-            };
+            let rule = self.rule(live[index], step);
             let logits = &logits[index * vocabulary..(index + 1) * vocabulary];
             token[0] = draw_row::<A>(logits, &rule, self.tables, &drafts[first..first + step]);
         });
