@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Serve(ServeFlags),
     /// This engine's promises, tried on this machine: drafted = plain, shared = alone, after a cancel = alone.
     Check(CheckFlags),
+    /// Fits the temperatures of a drafter's confidences and writes them beside it.
+    Calibrate(CalibrateFlags),
     /// What a model directory holds.
     Info(InfoFlags),
     /// What this binary and this machine can do.
@@ -172,6 +174,22 @@ pub(crate) struct CheckFlags {
     /// Break a promise on purpose, to see its gate fail.
     #[arg(long, value_name = "FAULT", hide = true)]
     pub(crate) plant: Option<String>,
+}
+
+/// `forerunner calibrate`
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateFlags {
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+    /// Prompts whose replies are drafted, greedy and sampled, from 96 of chat, arithmetic, JSON, code and tool calls.
+    #[arg(long, value_name = "N", default_value_t = 96)]
+    pub(crate) prompts: usize,
+    /// Seed of the sampled replies.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Where to write [default: calibration.json in the drafter's directory].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `forerunner info`

@@ -1,7 +1,9 @@
 //! The command line: one `match` on the command, and what happens when it fails.
 
+mod calibration;
 mod check;
 mod commands;
+mod cost_cache;
 mod demo;
 mod device;
 mod flags;
@@ -34,6 +36,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Chat(flags) => commands::chat::chat(flags),
         Command::Serve(flags) => commands::serve::serve(flags),
         Command::Check(flags) => commands::check::check(flags),
+        Command::Calibrate(flags) => commands::calibrate::calibrate(flags),
         Command::Info(flags) => commands::info::info(flags),
         Command::Capabilities(flags) => commands::capabilities::capabilities(flags),
         Command::Synth(flags) => commands::synth::synth(flags),

@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint, TargetConfig};
 use forerunner_engine::{Engine, EngineInfo, TargetOptions};
-use forerunner_lanes::{CostTable, Lanes, Options, SystemClock, Target, TokenId};
+use forerunner_lanes::{Calibration, CostTable, Lanes, Options, SystemClock, Target, TokenId};
 use forerunner_server::SamplingDefaults;
 use forerunner_text::{TextModel, Tokenizer};
 
+use crate::calibration;
+use crate::cost_cache::CostCache;
 use crate::demo::demo_pair;
 use crate::device::{PlacedTarget, place};
 use crate::flags::ModelFlags;
@@ -112,6 +114,14 @@ impl OpenedModel {
         place(flags, &self.target, self.drafter.as_ref(), &options)
     }
 
+    /// Temperatures of its drafter's confidences.
+    pub(crate) fn calibration(&self) -> anyhow::Result<Calibration> {
+        match (&self.paths.drafter, &self.drafter) {
+            (Some(path), Some(drafter)) => calibration::read(path, drafter.config().block),
+            _ => Ok(Calibration::default()),
+        }
+    }
+
     /// Tokens that end a reply.
     pub(crate) fn stop_tokens(&self) -> Vec<TokenId> {
         stop_tokens(self.target.config(), &self.text.tokenizer)
@@ -123,6 +133,7 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
     let model = OpenedModel::open(flags)?;
     let PlacedTarget { target, device } = model.place(flags, sizes.lanes)?;
     let stop_tokens = model.stop_tokens();
+    let calibration = model.calibration()?;
     let OpenedModel { paths, target: checkpoint, text, .. } = model;
     let info = EngineInfo {
         model: paths.name,
@@ -133,7 +144,7 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
         vocabulary: checkpoint.config().vocabulary,
     };
     let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
-    let lanes = measured_lanes(target, &info, measure)?;
+    let lanes = measured_lanes(target, &info, calibration, measure)?;
     let tokenizer = Arc::new(text.tokenizer.clone());
     let engine = Engine::start(lanes, tokenizer, info, stop_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
@@ -144,13 +155,22 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
 fn measured_lanes(
     mut target: Box<dyn Target + Send>,
     info: &EngineInfo,
+    calibration: Calibration,
     measure: Duration,
 ) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
     // The engine's handle counts who waits; a second limit here could only contradict it.
-    let mut options = Options { max_waiting: 1 << 20, ..Options::default() };
+    let mut options = Options { max_waiting: 1 << 20, calibration, ..Options::default() };
     if !measure.is_zero() {
-        let clock = SystemClock::default();
-        options.costs = CostTable::measure(&mut target, &clock, info.vocabulary, measure)?;
+        let cache = CostCache::new(&[&format!("{info:?}"), &format!("{:?}", target.limits())]);
+        options.costs = match cache.read() {
+            Some(costs) => costs,
+            None => {
+                let clock = SystemClock::default();
+                let costs = CostTable::measure(&mut target, &clock, info.vocabulary, measure)?;
+                cache.write(&costs);
+                costs
+            }
+        };
     }
     Ok(Lanes::new(target, options))
 }

@@ -1,6 +1,7 @@
 //! The built binary, run as its users run it, on the demo pair.
 
 mod binary;
+mod calibrate;
 mod check;
 #[path = "../../../server/tests/http/client.rs"]
 mod client;
