@@ -8,7 +8,7 @@ use crate::CpuDevice;
 use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Grid, over_rows};
 use crate::linear::with_sums;
-use crate::math::{exp, highest, round, sum, widen};
+use crate::math::{LANES, exp, highest, padded, round, sum, widen};
 use crate::norm::{norm_scale, normed, rows_a_chunk};
 use crate::pool::Pool;
 use crate::weights::View;
@@ -64,13 +64,52 @@ kernels! {
             let scale = norm_scale::<A>(head, epsilon);
             let (low, high) = head.split_at_mut(half);
             let (low_weight, high_weight) = weight[..2 * half].split_at(half);
-            for index in 0..half {
-                let a = widen(normed(low[index], scale, low_weight[index]));
-                let b = widen(normed(high[index], scale, high_weight[index]));
-                low[index] = round(a * cosines[index] - b * sines[index]);
-                high[index] = round(b * cosines[index] + a * sines[index]);
+            let mut start = 0;
+            while start < half {
+                let count = (half - start).min(LANES);
+                let span = start..start + count;
+                let a = normed_block(&low[span.clone()], scale, &low_weight[span.clone()]);
+                let b = normed_block(&high[span.clone()], scale, &high_weight[span.clone()]);
+                let cosines = padded_to_lanes(&cosines[span.clone()]);
+                let sines = padded_to_lanes(&sines[span.clone()]);
+                let (mut first, mut second) = ([bf16::ZERO; LANES], [bf16::ZERO; LANES]);
+                for lane in 0..LANES {
+                    first[lane] = round(a[lane] * cosines[lane] - b[lane] * sines[lane]);
+                    second[lane] = round(b[lane] * cosines[lane] + a[lane] * sines[lane]);
+                }
+                copy_lanes(&first, &mut low[span.clone()]);
+                copy_lanes(&second, &mut high[span]);
+                start += count;
             }
         }
+    }
+}
+
+/// The normed values of a block, widened.
+#[inline(always)]
+fn normed_block(values: &[bf16], scale: f32, weight: &[bf16]) -> [f32; LANES] {
+    let (values, weight) = (padded_to_lanes(values), padded_to_lanes(weight));
+    let mut out = [0.0; LANES];
+    for lane in 0..LANES {
+        out[lane] = widen(normed(values[lane], scale, weight[lane]));
+    }
+    out
+}
+
+/// A block by value: what is written afterwards cannot change it, as the compiler must know to vectorise.
+#[inline(always)]
+fn padded_to_lanes<T: Copy + Default>(values: &[T]) -> [T; LANES] {
+    match values.first_chunk::<LANES>() {
+        Some(whole) => *whole,
+        None => padded(values, T::default()),
+    }
+}
+
+#[inline(always)]
+fn copy_lanes(block: &[bf16; LANES], out: &mut [bf16]) {
+    match out.first_chunk_mut::<LANES>() {
+        Some(whole) => *whole = *block,
+        None => out.copy_from_slice(&block[..out.len()]),
     }
 }
 
