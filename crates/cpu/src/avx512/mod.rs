@@ -5,6 +5,7 @@
 //! The product instruction takes denormal numbers for zero and rounds to nearest even.
 
 mod source;
+mod store;
 mod sums;
 
 use std::arch::x86_64::*;
@@ -18,7 +19,6 @@ use crate::arithmetic::{Arithmetic, Kernel};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View, row_words};
 use source::{Codes4, Codes8, Dense, Source, dequantize, load, load_masked};
-use sums::{sum_eight, sum_four, sum_sixteen};
 
 /// Most rows of a tile of codes: with 2 outputs, their sums take 20 of the 32 registers.
 const TILE_ROWS: usize = 10;
@@ -26,6 +26,8 @@ const TILE_ROWS: usize = 10;
 const DENSE_ROWS: usize = 6;
 /// Blocks whose tables are made before their products: made among them, each would wait for the ones before it.
 const STAGED_BLOCKS: usize = 8;
+/// Outputs of rows of one block whose tables are made at once; a multiple of every tile's.
+const TABLED_OUTPUTS: usize = 8;
 /// Outputs dequantized to memory at once where there are more rows than a tile takes.
 const STAGED_OUTPUTS: usize = 16;
 
@@ -158,8 +160,8 @@ impl Task {
                 (1, _) => self.run_shape::<S, 8, 1>(source, outputs),
                 (2, _) => self.run_shape::<S, 4, 2>(source, outputs),
                 (3, _) => self.run_shape::<S, 4, 3>(source, outputs),
-                (4, 2) => self.run_shape::<S, 2, 4>(source, outputs),
-                (5, 2) => self.run_shape::<S, 2, 5>(source, outputs),
+                (4, 2) => self.run_shape::<S, 4, 4>(source, outputs),
+                (5, 2) => self.run_shape::<S, 4, 5>(source, outputs),
                 (6, 2) => self.run_shape::<S, 2, 6>(source, outputs),
                 (4, _) => self.run_shape::<S, 4, 4>(source, outputs),
                 (5, _) => self.run_shape::<S, 4, 5>(source, outputs),
@@ -179,8 +181,12 @@ impl Task {
         let whole = outputs.start + outputs.len() / O * O;
         // SAFETY: the caller's promise; output `first` of the range has its sums at `first` of each row.
         unsafe {
-            for first in (outputs.start..whole).step_by(O) {
-                self.store(first - outputs.start, self.tile::<S, O, R>(source, first));
+            if R > 1 && self.columns == BLOCK {
+                self.run_short::<S, O, R>(source, outputs.start, whole);
+            } else {
+                for first in (outputs.start..whole).step_by(O) {
+                    self.store(first - outputs.start, self.tile::<S, O, R>(source, first));
+                }
             }
             for output in whole..outputs.end {
                 for row in 0..R {
@@ -192,81 +198,32 @@ impl Task {
         }
     }
 
-    /// Adds the lanes of a tile's sums and writes them from output `first` on.
+    /// Tiles of rows of one block, with the tables of several tiles made at once: such tiles are too short to hide
+    /// the making of theirs.
     ///
     /// # Safety
-    /// `sums` has room for the outputs in each row.
+    /// As for `run_affine`, with `R` rows of one block.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    #[inline]
-    unsafe fn store<const O: usize, const R: usize>(self, first: usize, tile: [[__m512; R]; O]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let out = self.sums.add(first);
-            if O == 1 {
-                *out = _mm_cvtss_f32(sum_four([tile[0][0]; 4]));
-            } else if O == 8 {
-                _mm_storeu_ps(out, sum_four(places::<O, R, 4, 0>(&tile)));
-                _mm_storeu_ps(out.add(4), sum_four(places::<O, R, 4, 4>(&tile)));
-            } else {
-                self.store_places::<O, R, 0>(out, &tile);
-                self.store_places::<O, R, 16>(out, &tile);
-            }
-        }
-    }
-
-    /// The sums of a tile of 2 or 4 outputs from place `FIRST` on, 16 at most, in as few steps as that takes.
-    ///
-    /// # Safety
-    /// As for `store`; `out` is the tile's first place.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    #[inline]
-    unsafe fn store_places<const O: usize, const R: usize, const FIRST: usize>(
+    unsafe fn run_short<S: Source, const O: usize, const R: usize>(
         self,
-        out: *mut f32,
-        tile: &[[__m512; R]; O],
+        source: S,
+        start: usize,
+        end: usize,
     ) {
-        let left = (O * R).saturating_sub(FIRST);
-        // SAFETY: the caller's promise.
+        let mut room = [MaybeUninit::<__m512i>::uninit(); 4 * TABLED_OUTPUTS];
+        let room: *mut __m512i = room.as_mut_ptr().cast();
+        // SAFETY: the caller's promise; every table that is read was written.
         unsafe {
-            if left > 12 {
-                let sums = sum_sixteen(places::<O, R, 16, FIRST>(tile));
-                self.store_four::<O, R>(out, FIRST, _mm512_castps512_ps128(sums));
-                self.store_four::<O, R>(out, FIRST + 4, _mm512_extractf32x4_ps::<1>(sums));
-                self.store_four::<O, R>(out, FIRST + 8, _mm512_extractf32x4_ps::<2>(sums));
-                self.store_four::<O, R>(out, FIRST + 12, _mm512_extractf32x4_ps::<3>(sums));
-            } else if left > 4 {
-                let sums = sum_eight(places::<O, R, 8, FIRST>(tile));
-                self.store_four::<O, R>(out, FIRST, _mm256_castps256_ps128(sums));
-                self.store_four::<O, R>(out, FIRST + 4, _mm256_extractf32x4_ps::<1>(sums));
-            }
-            if FIRST == 16 && left > 0 && left <= 4 {
-                self.store_four::<O, R>(out, FIRST, sum_four(places::<O, R, 4, 16>(tile)));
-            } else if FIRST == 0 && left > 8 && left <= 12 {
-                self.store_four::<O, R>(out, 8, sum_four(places::<O, R, 4, 8>(tile)));
-            } else if FIRST == 0 && left <= 4 {
-                self.store_four::<O, R>(out, 0, sum_four(places::<O, R, 4, 0>(tile)));
-            }
-        }
-    }
-
-    /// Writes four sums of a tile of 2 or 4 outputs, which are 2 rows or one; those past the last row are not.
-    ///
-    /// # Safety
-    /// As for `store`; `out` is the tile's first place.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-    #[inline]
-    unsafe fn store_four<const O: usize, const R: usize>(self, out: *mut f32, place: usize, four: __m128) {
-        let row = place / O;
-        // SAFETY: the caller's promise.
-        unsafe {
-            if O == 4 && row < R {
-                _mm_storeu_ps(out.add(row * self.stride), four);
-            }
-            if O == 2 && row < R {
-                _mm_storel_pd(out.add(row * self.stride).cast(), _mm_castps_pd(four));
-            }
-            if O == 2 && row + 1 < R {
-                _mm_storeh_pd(out.add((row + 1) * self.stride).cast(), _mm_castps_pd(four));
+            for batch in (start..end).step_by(TABLED_OUTPUTS) {
+                let after = end.min(batch + TABLED_OUTPUTS);
+                for output in batch..after {
+                    source.stage(output, 0, room.add((output - batch) * 4));
+                }
+                for first in (batch..after).step_by(O) {
+                    let mut sums = [[_mm512_setzero_ps(); R]; O];
+                    self.add_staged(source, first, 0..1, (room.add((first - batch) * 4), 4), &mut sums);
+                    self.store(first - start, sums);
+                }
             }
         }
     }
@@ -348,10 +305,6 @@ impl Task {
     /// As for `add_outputs`, with at most `STAGED_BLOCKS` blocks.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
-    #[expect(
-        clippy::needless_range_loop,
-        reason = "index loops are unrolled, which keeps the lines in registers"
-    )]
     unsafe fn add_rows<S: Source, const O: usize, const R: usize>(
         self,
         source: S,
@@ -369,11 +322,35 @@ impl Task {
                     source.stage(first + output, block, room.add(place(output, block)));
                 }
             }
+            self.add_staged(source, first, blocks, (room, STAGED_BLOCKS * 4), sums);
+        }
+    }
+
+    /// As `add_rows`, with tables that were made before: the first output's, and how far the next one's are.
+    ///
+    /// # Safety
+    /// As for `add_rows`; the tables are those of these outputs and blocks.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    #[inline]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "index loops are unrolled, which keeps the lines in registers"
+    )]
+    unsafe fn add_staged<S: Source, const O: usize, const R: usize>(
+        self,
+        source: S,
+        first: usize,
+        blocks: Range<usize>,
+        (tables, stride): (*const __m512i, usize),
+        sums: &mut [[__m512; R]; O],
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
             for block in blocks.clone() {
-                let mut lines = [source.staged_line(first, block, room.add(place(0, block))); O];
+                let tables = tables.add((block - blocks.start) * 4);
+                let mut lines = [source.staged_line(first, block, tables); O];
                 for output in 1..O {
-                    let tables = room.add(place(output, block));
-                    lines[output] = source.staged_line(first + output, block, tables);
+                    lines[output] = source.staged_line(first + output, block, tables.add(output * stride));
                 }
                 let x = self.x.add(block * BLOCK);
                 self.add_chunk::<S, O, R, 0>(&lines, x, sums);
@@ -414,19 +391,4 @@ impl Task {
             }
         }
     }
-}
-
-/// `N` sums of a tile from place `FIRST` on, row after row; past the last place it is the last again.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-#[inline]
-#[expect(clippy::needless_range_loop, reason = "index loops are unrolled, which keeps the sums in registers")]
-fn places<const O: usize, const R: usize, const N: usize, const FIRST: usize>(
-    tile: &[[__m512; R]; O],
-) -> [__m512; N] {
-    let mut sums = [tile[0][0]; N];
-    for index in 0..N {
-        let place = if FIRST + index < O * R { FIRST + index } else { O * R - 1 };
-        sums[index] = tile[place % O][place / O];
-    }
-    sums
 }
