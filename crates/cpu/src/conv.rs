@@ -5,7 +5,6 @@ use forerunner_tensor::{CONV_RING, ConvRing, NO_LANE, Rows, bf16};
 use crate::CpuDevice;
 use crate::arithmetic::{Arithmetic, kernels};
 use crate::grid::{Block, Grid, over_columns_of_two};
-use crate::linear::with_sums;
 use crate::math::{round, widen};
 use crate::pool::Pool;
 
@@ -28,16 +27,14 @@ pub(crate) fn short_conv<A: Arithmetic>(
     let mut ring = Grid::new(&mut ring.gated, channels);
     let mut out = Grid::new(out, channels);
     over_columns_of_two(pool, &mut ring, &mut out, tile, |range, mut ring, mut out| {
-        with_sums(3 * range.len(), |taps| {
-            spread::<A>(&weight[range.start * 3..range.end * 3], taps);
-            for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
-                let projected = &projected[row * 3 * channels..(row + 1) * 3 * channels];
-                let part = |index: usize| &projected[index * channels..][range.clone()];
-                let gates = Gates { before: part(0), after: part(1), x: part(2) };
-                let position = rows.position[row] as usize;
-                convolve::<A>(&gates, taps, rows.lane[row] as usize, position, &mut ring, out.row(row));
-            }
-        });
+        for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
+            let projected = &projected[row * 3 * channels..(row + 1) * 3 * channels];
+            let part = |index: usize| &projected[index * channels..][range.clone()];
+            let gates = Gates { before: part(0), after: part(1), x: part(2) };
+            let weight = &weight[range.start * 3..range.end * 3];
+            let position = rows.position[row] as usize;
+            convolve::<A>(&gates, weight, rows.lane[row] as usize, position, &mut ring, out.row(row));
+        }
     });
 }
 
@@ -49,19 +46,9 @@ struct Gates<'a> {
 }
 
 kernels! {
-    /// Weights `[channels, 3]` as `[3, channels]`, widened once for all rows.
-    fn spread<A>(weight: &[bf16], taps: &mut [f32]) -> () {
-        let weight = weight.as_chunks::<3>().0;
-        for (k, taps) in taps.chunks_exact_mut(weight.len().max(1)).enumerate() {
-            for (tap, weight) in taps.iter_mut().zip(weight) {
-                *tap = widen(weight[k]);
-            }
-        }
-    }
-
     fn convolve<A>(
         gates: &Gates<'_>,
-        taps: &[f32],
+        weight: &[bf16],
         lane: usize,
         position: usize,
         ring: &mut Block<'_, bf16>,
@@ -71,7 +58,7 @@ kernels! {
         for ((gated, b), x) in ring.row(slot(position)).iter_mut().zip(gates.before).zip(gates.x) {
             *gated = round(widen(*b) * widen(*x));
         }
-        let width = out.len();
+        let weight = weight.as_chunks::<3>().0;
         let mut sums = [0.0; 64];
         for (block, out) in out.chunks_mut(sums.len()).enumerate() {
             let range = block * sums.len()..block * sums.len() + out.len();
@@ -79,9 +66,8 @@ kernels! {
             sums.fill(0.0);
             for k in (2usize.saturating_sub(position))..3 {
                 let gated = &ring.row(slot(position + k - 2))[range.clone()];
-                let taps = &taps[k * width..(k + 1) * width][range.clone()];
-                for ((sum, tap), gated) in sums.iter_mut().zip(taps).zip(gated) {
-                    *sum += tap * widen(*gated);
+                for ((sum, weight), gated) in sums.iter_mut().zip(&weight[range.clone()]).zip(gated) {
+                    *sum += widen(weight[k]) * widen(*gated);
                 }
             }
             for ((out, sum), c) in out.iter_mut().zip(sums).zip(&gates.after[range]) {
