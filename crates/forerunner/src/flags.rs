@@ -61,6 +61,9 @@ pub(crate) struct ModelFlags {
     /// Most tokens of a prompt and its reply together [default: the model's, but at most 32768].
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<NonZeroUsize>,
+    /// Draft every round as deep as it goes, whatever it costs: for measurements.
+    #[arg(long, hide = true)]
+    pub(crate) force_drafts: bool,
     /// GiB of memory for prompts that later ones may begin with; 0 keeps none.
     #[arg(long, value_name = "G", default_value_t = 1.0)]
     pub(crate) prompt_cache_gib: f64,

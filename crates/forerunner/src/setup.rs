@@ -133,7 +133,13 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
     let model = OpenedModel::open(flags)?;
     let PlacedTarget { target, device } = model.place(flags, sizes.lanes)?;
     let stop_tokens = model.stop_tokens();
-    let calibration = model.calibration()?;
+    let options = Options {
+        // The engine's handle counts who waits; a second limit here could only contradict it.
+        max_waiting: 1 << 20,
+        calibration: model.calibration()?,
+        force_drafts: flags.force_drafts,
+        ..Options::default()
+    };
     let OpenedModel { paths, target: checkpoint, text, .. } = model;
     let info = EngineInfo {
         model: paths.name,
@@ -144,7 +150,7 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
         vocabulary: checkpoint.config().vocabulary,
     };
     let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
-    let lanes = measured_lanes(target, &info, calibration, measure)?;
+    let lanes = measured_lanes(target, &info, options, measure)?;
     let tokenizer = Arc::new(text.tokenizer.clone());
     let engine = Engine::start(lanes, tokenizer, info, stop_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
@@ -155,11 +161,9 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
 fn measured_lanes(
     mut target: Box<dyn Target + Send>,
     info: &EngineInfo,
-    calibration: Calibration,
+    mut options: Options,
     measure: Duration,
 ) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
-    // The engine's handle counts who waits; a second limit here could only contradict it.
-    let mut options = Options { max_waiting: 1 << 20, calibration, ..Options::default() };
     if !measure.is_zero() {
         let cache = CostCache::new(&[&format!("{info:?}"), &format!("{:?}", target.limits())]);
         options.costs = match cache.read() {
