@@ -1,9 +1,11 @@
 //! A small persistent thread pool: a parallel region costs about a microsecond, and work is claimed, not dealt.
 //!
-//! A region is a number of chunks. The caller and the workers claim chunks one at a time from an atomic word that
-//! carries the region's number, so a worker that was descheduled never holds back work that it has not claimed
-//! and can never claim from a region it did not see begin.
+//! A region is a number of chunks. The caller and the workers claim chunks, each time their share of those that are
+//! left, from an atomic word that carries the region's number, so a worker that was descheduled never holds back
+//! work that it has not claimed and can never claim from a region it did not see begin. Shares keep the claims
+//! few: each moves a cache line between cores, which costs as much as a small chunk.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -21,15 +23,21 @@ const LEFT_MASK: u64 = (1 << LEFT_BITS) - 1;
 /// Runs the chunks of a region; the first pointer is the region's closure.
 type Runner = unsafe fn(*const (), usize);
 
+/// A cache line of its own, and the one that is fetched with it.
+#[repr(align(128))]
+struct Line<T>(T);
+
 struct Shared {
+    /// The caller and its workers.
+    threads: u64,
     /// Region number and chunks left.
-    claim: AtomicU64,
+    claim: Line<AtomicU64>,
+    /// Chunks not finished yet.
+    unfinished: Line<AtomicUsize>,
     /// The region's closure.
     work: AtomicPtr<()>,
     /// The region's [`Runner`].
     runner: AtomicPtr<()>,
-    /// Chunks not finished yet.
-    unfinished: AtomicUsize,
     /// Workers asleep or about to be.
     sleepers: AtomicUsize,
     panicked: AtomicBool,
@@ -47,10 +55,11 @@ impl Pool {
     /// `threads` in all, the caller included.
     pub(crate) fn new(threads: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
-            claim: AtomicU64::new(0),
+            threads: threads as u64,
+            claim: Line(AtomicU64::new(0)),
+            unfinished: Line(AtomicUsize::new(0)),
             work: AtomicPtr::default(),
             runner: AtomicPtr::default(),
-            unfinished: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -109,22 +118,23 @@ unsafe fn run_chunk<F: Fn(usize) + Sync>(work: *const (), chunk: usize) {
 
 impl Shared {
     fn begin(&self, chunks: usize, work: *const (), runner: Runner) {
-        self.unfinished.store(chunks, Ordering::Relaxed);
+        self.unfinished.0.store(chunks, Ordering::Relaxed);
         self.work.store(work.cast_mut(), Ordering::Relaxed);
         self.runner.store(runner as *mut (), Ordering::Relaxed);
-        let region = (self.claim.load(Ordering::Relaxed) >> LEFT_BITS).wrapping_add(1);
+        let region = (self.claim.0.load(Ordering::Relaxed) >> LEFT_BITS).wrapping_add(1);
         // Publishes the region. Sequentially consistent with the sleepers' count: either the caller sees a
         // sleeper or the sleeper sees the region.
-        self.claim.store(region << LEFT_BITS | chunks as u64, Ordering::SeqCst);
+        self.claim.0.store(region << LEFT_BITS | chunks as u64, Ordering::SeqCst);
     }
 
     /// Claims and runs chunks of the region that is open now until none are left.
     fn help(&self) {
-        let region = self.claim.load(Ordering::Acquire) >> LEFT_BITS;
+        let region = self.claim.0.load(Ordering::Acquire) >> LEFT_BITS;
         let work = self.work.load(Ordering::Relaxed);
         let runner = self.runner.load(Ordering::Relaxed);
-        while let Some(chunk) = self.claim_from(region) {
-            let run = || {
+        while let Some(chunks) = self.claim_from(region) {
+            let count = chunks.len();
+            let run = |chunk| {
                 // SAFETY: the claim succeeded, so this region is open: its caller waits for the chunk, the
                 // closure lives, and both pointers, read after the region's number, are this region's. A
                 // region's pointers are only replaced once all its chunks have finished.
@@ -133,18 +143,22 @@ impl Shared {
                     runner(work, chunk);
                 }
             };
-            if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| chunks.for_each(run))).is_err() {
                 self.panicked.store(true, Ordering::Relaxed);
             }
-            self.unfinished.fetch_sub(1, Ordering::Release);
+            self.unfinished.0.fetch_sub(count, Ordering::Release);
         }
     }
 
-    fn claim_from(&self, region: u64) -> Option<usize> {
-        let mut seen = self.claim.load(Ordering::Acquire);
+    /// This thread's share of the chunks that are left: as many as each thread would get, but at least one.
+    fn claim_from(&self, region: u64) -> Option<Range<usize>> {
+        let mut seen = self.claim.0.load(Ordering::Acquire);
         while seen >> LEFT_BITS == region && seen & LEFT_MASK > 0 {
-            match self.claim.compare_exchange_weak(seen, seen - 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some((seen & LEFT_MASK) as usize - 1),
+            let left = seen & LEFT_MASK;
+            let share = left.div_ceil(self.threads);
+            match self.claim.0.compare_exchange_weak(seen, seen - share, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some((left - share) as usize..left as usize),
                 Err(now) => seen = now,
             }
         }
@@ -154,7 +168,7 @@ impl Shared {
     /// Waits for the chunks that others claimed.
     fn wait(&self) {
         let mut spins = 0u32;
-        while self.unfinished.load(Ordering::Acquire) > 0 {
+        while self.unfinished.0.load(Ordering::Acquire) > 0 {
             spins += 1;
             // A worker that was descheduled inside a chunk needs the core more than this loop does.
             if spins.is_multiple_of(4096) { std::thread::yield_now() } else { std::hint::spin_loop() }
@@ -167,7 +181,7 @@ impl Shared {
     fn work_until_stopped(&self) {
         let mut seen = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            let region = self.claim.load(Ordering::Acquire) >> LEFT_BITS;
+            let region = self.claim.0.load(Ordering::Acquire) >> LEFT_BITS;
             if region == seen {
                 self.await_region(seen);
             } else {
@@ -182,7 +196,7 @@ impl Shared {
         let since = Instant::now();
         loop {
             for _ in 0..64 {
-                if self.claim.load(Ordering::Acquire) >> LEFT_BITS != seen {
+                if self.claim.0.load(Ordering::Acquire) >> LEFT_BITS != seen {
                     return;
                 }
                 std::hint::spin_loop();
@@ -192,7 +206,7 @@ impl Shared {
             }
         }
         self.sleepers.fetch_add(1, Ordering::SeqCst);
-        if self.claim.load(Ordering::SeqCst) >> LEFT_BITS == seen && !self.stop.load(Ordering::SeqCst) {
+        if self.claim.0.load(Ordering::SeqCst) >> LEFT_BITS == seen && !self.stop.load(Ordering::SeqCst) {
             std::thread::park();
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
