@@ -21,7 +21,7 @@ pub(crate) struct Flags {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// One reply to standard output, statistics to standard error.
+    /// One reply to standard output, statistics to standard error. The demo model drafts every round, to show it.
     Run(RunFlags),
     /// A conversation in the terminal.
     Chat(ChatFlags),
@@ -41,7 +41,7 @@ pub(crate) enum Command {
 }
 
 /// Which model runs, and on what.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ModelFlags {
     /// Directory of the model. Without it, the demo model and its drafter that come with this program.
     #[arg(long, value_name = "DIR")]
@@ -74,6 +74,12 @@ pub(crate) struct ModelFlags {
 }
 
 impl ModelFlags {
+    /// The flags of a demonstration: with no model named, the demo model is run to show drafts, so every round is
+    /// drafted, also where plain rounds would be as fast.
+    pub(crate) fn demonstrating(&self) -> ModelFlags {
+        ModelFlags { force_drafts: self.force_drafts || self.model.is_none(), ..self.clone() }
+    }
+
     /// Bytes of the prompt cache.
     pub(crate) fn prompt_cache_bytes(&self) -> usize {
         (self.prompt_cache_gib.max(0.0) * (1u64 << 30) as f64) as usize

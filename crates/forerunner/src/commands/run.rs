@@ -9,7 +9,8 @@ use crate::terminal::{banner, reply, request, summary, tell};
 
 /// Answers one prompt.
 pub(crate) fn run(flags: &RunFlags) -> anyhow::Result<()> {
-    let Loaded { engine, text, .. } = load(&flags.model, &Sizes::TERMINAL)?;
+    let model = flags.model.demonstrating();
+    let Loaded { engine, text, .. } = load(&model, &Sizes::TERMINAL)?;
     let prompt = if flags.raw {
         text.tokenizer.encode_prompt(&flags.prompt)?
     } else {
@@ -17,7 +18,8 @@ pub(crate) fn run(flags: &RunFlags) -> anyhow::Result<()> {
     };
     let handle = engine.handle();
     let request = request(&flags.reply, prompt);
-    tell(format_args!("{}, {}", banner(handle.info()), draws(&request.rule)));
+    let how = if model.force_drafts && request.draft { ", drafts in every round" } else { "" };
+    tell(format_args!("{}, {}{how}", banner(handle.info()), draws(&request.rule)));
     let reply = reply(&handle, request, &mut std::io::stdout().lock())?;
     tell(summary(&reply.statistics));
     Ok(())

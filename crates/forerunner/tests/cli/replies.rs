@@ -9,9 +9,13 @@ const ANSWER: &str = "Each box has 12 pears. There are 7 boxes. 7 * 12 = 84. The
 fn run_answers_and_says_how_it_went() {
     let run = forerunner(&["run", QUESTION]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(0), ANSWER), "{}", run.stderr);
-    for part in
-        ["model demo, drafter demo-drafter, device cpu", "greedy", "tok/s", "tokens a round", "rounds"]
-    {
+    for part in [
+        "model demo, drafter demo-drafter, device cpu",
+        "greedy, drafts in every round",
+        "tok/s",
+        "tokens a round",
+        "drafts accepted, by position 100%",
+    ] {
         assert!(run.stderr.contains(part), "{part:?} is not in {}", run.stderr);
     }
 }
