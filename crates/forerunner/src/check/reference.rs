@@ -13,8 +13,9 @@ use crate::setup::OpenedModel;
 /// Least cosine between the device's first-row logits and the reference's, over all prompts and for the middle
 /// one. With bf16 between operations a router's near-tie can pick another expert, which moves a prompt's logits
 /// as a whole: on the first 20 demo prompts plain scalar loops that round where every device does have 0.9961
-/// and 0.9998 here, the CPU's modes 0.990 and 0.9998. A broken kernel moves the middle one.
-const COSINE_LEAST: f64 = 0.98;
+/// and 0.9998 here, the CPU's modes 0.990 and 0.9998, and over all 96 prompts `avx512` has 0.940 and 0.9998 with every
+/// pick the reference's but one near-tie. A broken kernel moves the middle one.
+const COSINE_LEAST: f64 = 0.9;
 const COSINE_MIDDLE: f64 = 0.9995;
 
 /// Largest logit gap, as a share of the row's largest logit, at which two picks count as a near-tie: bf16
