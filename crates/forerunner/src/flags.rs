@@ -65,7 +65,7 @@ pub(crate) struct ModelFlags {
     #[arg(long, hide = true)]
     pub(crate) force_drafts: bool,
     /// GiB of memory for prompts that later ones may begin with; 0 keeps none.
-    #[arg(long, value_name = "G", default_value_t = 1.0)]
+    #[arg(long, value_name = "G", default_value_t = 1.0, value_parser = gibibytes)]
     pub(crate) prompt_cache_gib: f64,
     /// Milliseconds for measuring at start what rounds cost here, which decides how far to draft; with 0 every round
     /// counts as equally dear, and drafts go as deep as they can [default: 300, for serve 1000].
@@ -82,8 +82,15 @@ impl ModelFlags {
 
     /// Bytes of the prompt cache.
     pub(crate) fn prompt_cache_bytes(&self) -> usize {
-        (self.prompt_cache_gib.max(0.0) * (1u64 << 30) as f64) as usize
+        (self.prompt_cache_gib * (1u64 << 30) as f64) as usize
     }
+}
+
+/// An amount of memory; clap names the flag and the value beside what this says.
+fn gibibytes(text: &str) -> Result<f64, String> {
+    let accepted = 0.0..=65_536.0;
+    let parsed = text.parse().ok().filter(|amount| accepted.contains(amount));
+    parsed.ok_or_else(|| format!("accepted: {} to {}", accepted.start(), accepted.end()))
 }
 
 /// How replies in the terminal are generated.
@@ -278,6 +285,19 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn memory_is_an_amount() {
+        let parsed =
+            |gib: &str| Flags::try_parse_from(["forerunner", "run", "--prompt-cache-gib", gib, "hi"]);
+        assert!(parsed("0").is_ok() && parsed("0.5").is_ok());
+        for refused in ["-1", "NaN", "inf", "much"] {
+            let error =
+                Flags::try_parse_from(["forerunner", "run", &format!("--prompt-cache-gib={refused}"), "hi"]);
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains("--prompt-cache-gib") && text.contains("accepted: 0 to 65536"), "{text}");
+        }
     }
 
     #[test]
