@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use forerunner_tensor::{
     Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBack, RopeTable, RoundKey,
-    RouteRule, Routing, Rows, bf16,
+    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart, RopeTable,
+    RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -33,6 +33,8 @@ pub struct CpuDevice {
     mode: Mode,
     pool: Pool,
     scratch: RefCell<DeviceScratch>,
+    /// Memory of read-backs that were waited for.
+    read_backs: RefCell<Vec<Vec<u32>>>,
 }
 
 struct DeviceScratch {
@@ -64,7 +66,7 @@ impl CpuDevice {
             experts: ExpertScratch::new(),
             chain: ChainScratch::new(),
         };
-        Ok(CpuDevice { mode, pool, scratch: RefCell::new(scratch) })
+        Ok(CpuDevice { mode, pool, scratch: RefCell::new(scratch), read_backs: RefCell::default() })
     }
 
     /// Threads, the caller's included.
@@ -94,6 +96,7 @@ impl Device for CpuDevice {
     type Buffer<T: Element> = Buffer<T>;
     type Matrix = Matrix;
     type Experts = Experts;
+    type ReadBack = Vec<u32>;
 
     fn name(&self) -> &str {
         crate::NAME
@@ -101,6 +104,10 @@ impl Device for CpuDevice {
 
     fn mode(&self) -> &str {
         self.mode.name()
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        false
     }
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
@@ -111,14 +118,22 @@ impl Device for CpuDevice {
         buffer[offset..offset + values.len()].copy_from_slice(values);
     }
 
-    fn read_back(&self, parts: &mut [ReadBack<'_, Self>]) -> Result<(), DeviceError> {
+    fn queue_read_back(&self, parts: &[ReadBackPart<'_, Self>]) -> Vec<u32> {
+        let mut words = self.read_backs.borrow_mut().pop().unwrap_or_default();
+        words.clear();
         for part in parts {
-            match part {
-                ReadBack::I32(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
-                ReadBack::F32(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
-                ReadBack::Accepted(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
-            }
+            words.extend_from_slice(match part {
+                ReadBackPart::I32(buffer, len) => bytemuck::cast_slice(&buffer[..*len]),
+                ReadBackPart::F32(buffer, len) => bytemuck::cast_slice(&buffer[..*len]),
+                ReadBackPart::Accepted(buffer, len) => bytemuck::cast_slice(&buffer[..*len]),
+            });
         }
+        words
+    }
+
+    fn wait(&self, read_back: Vec<u32>, words: &mut [u32]) -> Result<(), DeviceError> {
+        words.copy_from_slice(&read_back);
+        self.read_backs.borrow_mut().push(read_back);
         Ok(())
     }
 
@@ -310,6 +325,18 @@ impl Device for CpuDevice {
         drawn: &mut Buffer<i32>,
     ) {
         with_mode!(self, A => draw::draw::<A>(&self.pool, logits, rules, rows, tables, count, drawn));
+    }
+
+    fn held_tokens(
+        &self,
+        windows: &Buffer<DeviceWindow>,
+        count: usize,
+        accepted: &Buffer<Accepted>,
+        drafts: &Buffer<i32>,
+        size: usize,
+        rows: &mut Rows<Self>,
+    ) {
+        windows::held_tokens(&windows[..count], accepted, drafts, size, rows);
     }
 
     fn accept(

@@ -13,6 +13,24 @@ use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
 use crate::weights::View;
 
+/// Writes the tokens with which windows continue from the round before.
+pub(crate) fn held_tokens(
+    windows: &[DeviceWindow],
+    accepted: &[Accepted],
+    drafts: &[i32],
+    size: usize,
+    rows: &mut Rows<CpuDevice>,
+) {
+    for window in windows.iter().filter(|window| window.lane != NO_LANE && window.previous >= 0) {
+        let Accepted { anchor, block, .. } = accepted[window.previous as usize];
+        let tokens = &mut rows.token[window.first_row as usize..][..window.row_count as usize];
+        tokens[0] = anchor;
+        if window.draft_count > 0 {
+            tokens[1..].copy_from_slice(&drafts[block as usize * size..][..window.draft_count as usize]);
+        }
+    }
+}
+
 /// Accepts each window's drafts while they equal the draws of the rows before them. A pad window gets nothing
 /// and the length 0.
 pub(crate) fn accept(
@@ -23,7 +41,7 @@ pub(crate) fn accept(
     accepted: &mut [Accepted],
 ) {
     for (window, accepted) in windows.iter().zip(accepted) {
-        *accepted = Accepted { anchor: -1, ..Accepted::default() };
+        *accepted = Accepted { anchor: -1, block: -1, ..Accepted::default() };
         if window.lane == NO_LANE {
             continue;
         }
@@ -42,12 +60,17 @@ fn accept_window(window: &DeviceWindow, rows: &Rows<CpuDevice>, drawn: &[i32]) -
     let given = window.row_count - window.draft_count;
     let length = rows.position[window.first_row as usize] + given;
     if window.first_draw < 0 {
-        return Accepted { anchor: -1, length, ..Accepted::default() };
+        return Accepted { drafts: 0, anchor: -1, length, block: -1 };
     }
     let drafts = &rows.token[(window.first_row + given) as usize..][..window.draft_count as usize];
     let draws = &drawn[window.first_draw as usize..][..drafts.len() + 1];
     let equal = drafts.iter().zip(draws).take_while(|(draft, draw)| draft == draw).count();
-    Accepted { drafts: equal as i32, anchor: draws[equal], length: length + equal as i32, reserved: 0 }
+    Accepted {
+        drafts: equal as i32,
+        anchor: draws[equal],
+        length: length + equal as i32,
+        block: window.block,
+    }
 }
 
 /// Fills the rows of each window's block; the other blocks become pad rows.

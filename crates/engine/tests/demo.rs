@@ -79,6 +79,7 @@ fn every_planted_fault_fails_its_gate() {
         (PlantedFault::Neighbours, "among 4 lanes"),
         (PlantedFault::Leftovers, "after a cancel"),
         (PlantedFault::Prefixes, "resumed = fresh"),
+        (PlantedFault::Ahead, "alone = among 4 lanes"),
     ] {
         let planted = Planted::new(target(device(Mode::supported().next().expect("a mode")), 4), fault);
         let failed = check_gates(&mut lanes(planted), &cases(4), &[4]);

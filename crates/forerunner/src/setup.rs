@@ -102,16 +102,21 @@ impl OpenedModel {
         Ok(OpenedModel { paths, target, drafter, text })
     }
 
-    /// Puts it on the device that the flags name, with room for `lanes` replies at once.
-    pub(crate) fn place(&self, flags: &ModelFlags, lanes: usize) -> anyhow::Result<PlacedTarget> {
-        let options = TargetOptions {
+    /// What the flags ask of a target with room for `lanes` replies at once.
+    pub(crate) fn target_options(&self, flags: &ModelFlags, lanes: usize) -> anyhow::Result<TargetOptions> {
+        Ok(TargetOptions {
             lanes,
             context: context(flags, self.target.config())?,
             rows: rows(lanes, self.drafter.as_ref()),
             key_value_bytes: KEY_VALUE_BYTES,
             prompt_cache_bytes: flags.prompt_cache_bytes(),
-        };
-        place(flags, &self.target, self.drafter.as_ref(), &options)
+            queues_ahead: false,
+        })
+    }
+
+    /// Puts it on the device that the flags name.
+    pub(crate) fn place(&self, flags: &ModelFlags, options: &TargetOptions) -> anyhow::Result<PlacedTarget> {
+        place(flags, &self.target, self.drafter.as_ref(), options)
     }
 
     /// Temperatures of its drafter's confidences.
@@ -131,7 +136,7 @@ impl OpenedModel {
 /// Loads the model that the flags name and starts its engine.
 pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> {
     let model = OpenedModel::open(flags)?;
-    let PlacedTarget { target, device } = model.place(flags, sizes.lanes)?;
+    let PlacedTarget { target, device } = model.place(flags, &model.target_options(flags, sizes.lanes)?)?;
     let stop_tokens = model.stop_tokens();
     let options = Options {
         // The engine's handle counts who waits; a second limit here could only contradict it.

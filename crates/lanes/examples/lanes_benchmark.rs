@@ -34,6 +34,8 @@ const COSTS: ScriptedCosts = ScriptedCosts {
 struct Counting {
     limits: Limits,
     clock: ScriptedClock,
+    /// The round that was queued.
+    out: RoundOut,
 }
 
 impl Target for Counting {
@@ -45,7 +47,8 @@ impl Target for Counting {
         Ok(0)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        let out = &mut self.out;
         out.clear();
         for window in round.windows {
             let (drawn, held) = (out.drawn.len(), out.held.len());
@@ -73,6 +76,11 @@ impl Target for Counting {
         Ok(())
     }
 
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        std::mem::swap(out, &mut self.out);
+        Ok(())
+    }
+
     fn close(&mut self, _: usize) {}
 
     fn pages_in_use(&self) -> usize {
@@ -84,10 +92,15 @@ impl Target for Counting {
 fn scheduler(lanes: usize, draft: bool) -> Lanes<Counting, ScriptedClock> {
     let context = (WARM_ROUNDS + ROUNDS) * (BLOCK + 1) + 1000;
     let rows = (lanes * (BLOCK + 1)).max(256);
-    let limits = Limits { lanes, context, rows, block: BLOCK, has_confidence: true, page: 256 };
+    let limits =
+        Limits { lanes, context, rows, block: BLOCK, has_confidence: true, page: 256, queues_ahead: false };
     let options = Options { costs: table(rows, lanes), ..Options::default() };
     let clock = ScriptedClock::default();
-    let mut scheduler = Lanes::with_clock(Counting { limits, clock: clock.clone() }, options, clock);
+    let mut scheduler = Lanes::with_clock(
+        Counting { limits, clock: clock.clone(), out: RoundOut::default() },
+        options,
+        clock,
+    );
     for lane in 0..lanes as u32 {
         let new = NewSequence {
             prompt: (0..16).map(|token| token + 1_000_000 * lane).collect(),

@@ -44,10 +44,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     }
 
     fn count_round(&mut self) {
-        let Plan { windows, tokens, side, judged, .. } = &self.plan;
+        let Plan { windows, side, judged, .. } = &self.plan;
         let drafted = windows.iter().any(|window| window.drafts > 0);
         self.totals.rounds += 1;
-        self.totals.rows += tokens.len() as u64;
+        self.totals.rows += self.plan.rows() as u64;
         self.totals.drafted_rounds += u64::from(drafted);
         self.totals.plain_rounds += u64::from(!drafted && windows.iter().any(|window| window.draws));
         self.totals.guarded_rounds += u64::from(*side == Side::Plain && *judged == Judged::Yes);
@@ -61,7 +61,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             self.overheads.note(lanes, took_ms, self.plan.expected_ms);
             let sample = Sample {
                 band: self.plan.key.band,
-                rows: self.plan.tokens.len(),
+                rows: self.plan.rows(),
                 holding: self.plan.holding,
                 took_ms,
                 distinct_experts: match planted {
@@ -209,7 +209,7 @@ impl Sequence {
         let window = applied.window;
         assert_eq!(window.position, self.cached, "lane {} ran at another position", window.lane);
         self.suspect = false;
-        self.cached += window.tokens.len() - window.drafts + got.accepted;
+        self.cached += window.rows() - window.drafts + got.accepted;
         if !window.draws {
             self.statistics.prompt_rounds += 1;
             return None;

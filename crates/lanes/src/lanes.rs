@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::ahead::Ahead;
 use crate::band::band;
 use crate::calibrate::ConfidenceSample;
 use crate::chances::Calibration;
@@ -68,6 +69,9 @@ pub struct Lanes<T: Target, C: Clock = SystemClock> {
     pub(crate) running: Vec<Option<Sequence>>,
     pub(crate) plan: Plan,
     pub(crate) out: RoundOut,
+    /// The round behind the one that is read next, and what it leaves when nobody wants it.
+    pub(crate) ahead: Option<Ahead>,
+    pub(crate) drained: RoundOut,
     pub(crate) overheads: Overheads,
     pub(crate) live_costs: LiveCosts,
     pub(crate) guards: Guards,
@@ -111,7 +115,9 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             waiting: VecDeque::new(),
             running: (0..limits.lanes).map(|_| None).collect(),
             plan: Plan::with_capacity(&limits),
+            drained: out.clone(),
             out,
+            ahead: None,
             overheads: Overheads::new(limits.lanes),
             live_costs: LiveCosts::default(),
             guards: Guards::default(),
@@ -182,6 +188,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
 
     /// Frees a lane; what ran in it.
     pub(crate) fn release(&mut self, lane: usize) -> Sequence {
+        self.drain();
         self.target.close(lane);
         self.running[lane].take().expect("a lane that is released runs a sequence")
     }
@@ -190,8 +197,11 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// nothing to do.
     pub fn step(&mut self) -> &[Delivery] {
         self.deliveries.clear();
-        self.admit();
-        self.plan.make(&Situation {
+        let ahead = self.ahead.take();
+        if ahead.is_none() {
+            self.admit();
+        }
+        let situation = Situation {
             lanes: &self.running,
             limits: &self.limits,
             options: &self.options,
@@ -200,9 +210,19 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             guards: &self.guards,
             next_turns: self.next_turns,
             round: self.round,
-        });
-        if !self.plan.windows.is_empty() {
-            self.run();
+        };
+        let queued = match ahead {
+            Some(Ahead { window, queued }) => {
+                self.plan.follow(window, &situation);
+                Some(queued)
+            }
+            None => {
+                self.plan.make(&situation);
+                self.queue()
+            }
+        };
+        if let Some(queued) = queued {
+            self.read(queued);
         }
         if self.running() == 0 {
             self.round_ended = None;
@@ -213,22 +233,45 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         &self.deliveries
     }
 
-    fn run(&mut self) {
-        let started = self.clock.now();
-        if let Some(ended) = self.round_ended {
-            self.totals.round_gap += started.saturating_sub(ended);
-            self.totals.round_gaps += 1;
+    /// Queues the planned round, if there is something to do; when it was queued.
+    fn queue(&mut self) -> Option<Duration> {
+        if self.plan.windows.is_empty() {
+            return None;
         }
+        let queued = self.clock.now();
         let round = Round { tokens: &self.plan.tokens, windows: &self.plan.windows, masks: &[] };
-        let result = self.target.round(&round, &mut self.out);
-        let ended = self.clock.now();
-        self.round_ended = Some(ended);
-        let took = ended.saturating_sub(started);
-        self.round += 1;
+        if let Err(error) = self.target.queue(&round) {
+            self.end_round(queued);
+            self.blame(&error);
+            return None;
+        }
+        Some(queued)
+    }
+
+    /// Reads the planned round, with the next one queued behind it where that is possible.
+    fn read(&mut self, queued: Duration) {
+        self.ahead = self.queue_ahead();
+        let result = self.target.read(&mut self.out);
+        let took = self.end_round(queued);
         match result {
             Ok(()) => self.commit(took),
-            Err(error) => self.blame(&error),
+            Err(error) => {
+                self.ahead = None;
+                self.blame(&error);
+            }
         }
+    }
+
+    /// Notes the gap before a round, during which the target had nothing to do; what the round took by itself.
+    fn end_round(&mut self, queued: Duration) -> Duration {
+        let ended = self.clock.now();
+        let before = self.round_ended.replace(ended);
+        if let Some(before) = before {
+            self.totals.round_gap += queued.saturating_sub(before);
+            self.totals.round_gaps += 1;
+        }
+        self.round += 1;
+        ended.saturating_sub(before.unwrap_or_default().max(queued))
     }
 
     /// Measures the cost table on the idle target, within about a second.

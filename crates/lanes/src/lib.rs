@@ -13,6 +13,7 @@
 
 mod accept;
 mod admission;
+mod ahead;
 mod allocate;
 mod band;
 mod calibrate;

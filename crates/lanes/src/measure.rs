@@ -211,7 +211,7 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let round = Round { tokens: &self.tokens, windows: &self.windows, masks: &[] };
         self.target.round(&round, &mut self.out)?;
         for (window, out) in self.windows.iter().zip(&self.out.windows) {
-            let kept = window.tokens.len() - window.drafts + out.accepted;
+            let kept = window.rows() - window.drafts + out.accepted;
             self.lanes[window.lane] = Some(window.position + kept);
         }
         Ok(())
@@ -286,7 +286,15 @@ mod tests {
     };
 
     fn limits(lanes: usize) -> Limits {
-        Limits { lanes, context: 2048, rows: 320, block: 7, has_confidence: true, page: 16 }
+        Limits {
+            lanes,
+            context: 2048,
+            rows: 320,
+            block: 7,
+            has_confidence: true,
+            page: 16,
+            queues_ahead: false,
+        }
     }
 
     fn fake(limits: Limits, costs: ScriptedCosts) -> FakeTarget {

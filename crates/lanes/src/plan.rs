@@ -111,7 +111,12 @@ impl Plan {
         }
         self.write_windows(situation);
         self.windows.iter().for_each(|window| self.holding.add(window.hold));
-        self.expected_ms = costs.ms(self.tokens.len(), self.holding);
+        self.expected_ms = costs.ms(self.rows(), self.holding);
+    }
+
+    /// Rows of all windows.
+    pub(crate) fn rows(&self) -> usize {
+        self.windows.iter().map(Window::rows).sum()
     }
 
     fn clear(&mut self) {
@@ -261,16 +266,21 @@ impl Plan {
             let position = sequence.cached;
             self.tokens.extend(&sequence.tokens[position..position + turn.rows]);
             self.tokens.extend(&self.offers.tokens(index)[..granted]);
+            let offered = if granted > 0 { self.offers.source(index) } else { Offered::Nothing };
+            let pending = match offered {
+                Offered::Held => PendingSource::Held,
+                Offered::Nothing | Offered::Copy => PendingSource::Host,
+            };
             self.windows.push(Window {
                 lane: turn.lane,
                 position,
                 tokens: start..self.tokens.len(),
-                pending: PendingSource::Host,
+                pending,
                 drafts: granted,
                 draws: draws(sequence, turn),
                 hold: self.holds[index].depth,
             });
-            self.offered.push(if granted > 0 { self.offers.source(index) } else { Offered::Nothing });
+            self.offered.push(offered);
         }
     }
 }

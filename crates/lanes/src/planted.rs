@@ -1,6 +1,7 @@
 //! Defects planted in the scheduler, to prove that its tests notice them.
 
-/// A defect. None of them changes text; each makes replies slower, or a stored prefix impossible.
+/// A defect. None of them changes text; each makes replies slower, a stored prefix impossible, or breaks the
+/// target's contract.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
@@ -20,4 +21,6 @@ pub enum Planted {
     CopiesShifted,
     /// Prompt chunks end where they like.
     ChunksPastBorders,
+    /// A lane closes while a round of it is not read.
+    EndsUnread,
 }

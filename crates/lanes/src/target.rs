@@ -27,6 +27,9 @@ pub struct Limits {
     /// Tokens of a page, the unit in which prefixes are stored. A prompt chunk that reaches past a page border
     /// ends at one.
     pub page: usize,
+    /// Whether a round may be queued behind one that is not read yet ([`Target::queue`]): of use where rounds
+    /// run while the host goes on.
+    pub queues_ahead: bool,
 }
 
 /// How a lane draws its tokens (the same on every device). The default is greedy without penalties.
@@ -86,13 +89,16 @@ pub struct OpenLane<'a> {
     pub drafted: bool,
 }
 
-/// Where a decode window's first row comes from.
+/// Where a decode window's tokens are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PendingSource {
-    /// All tokens of the window are given by the host.
+    /// The host gives them.
     Host,
-    /// The pending token is the lane's last draw, still on the device; the window's tokens start after it. For
-    /// pipelined rounds, where the host has not read it yet.
+    /// The pending token is the lane's last draw and the drafts are the first of its last hold, all of them still
+    /// where the round ran; the host gives them as well.
+    Held,
+    /// The pending token is the lane's last draw, which the host has not read yet: the window's only row, for
+    /// which no token is given.
     LastDraw,
 }
 
@@ -103,9 +109,9 @@ pub struct Window {
     pub lane: usize,
     /// Absolute position of the first row: the lane's committed length.
     pub position: usize,
-    /// A prompt chunk, or the pending token and then its drafts.
+    /// A prompt chunk, or the pending token and then its drafts; empty where only the target knows the token.
     pub tokens: Range<usize>,
-    /// Where the pending token comes from.
+    /// Where the tokens of a decode window are.
     pub pending: PendingSource,
     /// How many of the last tokens are drafts: kept only while they equal the draws before them. 0 for a prompt
     /// chunk, whose rows are all kept.
@@ -115,6 +121,13 @@ pub struct Window {
     /// Drafts to make for the lane's next round after this one, at most `Limits::block`; 0 for none. Needs
     /// `draws` and a lane opened with `drafted`.
     pub hold: usize,
+}
+
+impl Window {
+    /// Its rows.
+    pub fn rows(&self) -> usize {
+        self.tokens.len() + usize::from(self.pending == PendingSource::LastDraw)
+    }
 }
 
 /// The tokens a row may draw, as bits: bit `t % 32` of word `t / 32` allows token `t`.
@@ -227,20 +240,31 @@ impl std::error::Error for TargetError {}
 ///   prompt was cut into chunks or resumed from a stored prefix, or on drafts made or rejected.
 /// - After a round a lane's committed length is `position + rows - drafts + accepted`; rows past it have
 ///   vanished everywhere.
-/// - An error leaves every lane as it was before the call.
+/// - An error leaves every lane as it was before the round, and a round queued behind it is void.
 pub trait Target {
     /// What this target can hold and do.
     fn limits(&self) -> &Limits;
 
-    /// Reserves memory for lane `lane`, which is closed. How many tokens of the prompt it holds already, from a
+    /// Reserves memory for lane `lane`, which is closed; no round is queued. How many tokens of the prompt it holds already, from a
     /// stored prefix: a multiple of [`Limits::page`], less than the prompt; the lane's first row is the one after
     /// them.
     fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError>;
 
-    /// Runs one round; `out` is cleared and filled.
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError>;
+    /// Queues a round. Every round is read before the next is queued, but for one kind
+    /// ([`Limits::queues_ahead`]): behind a round with a single window, which draws, has no drafts, makes none and
+    /// does not fill a page, that lane's next row may be queued as [`PendingSource::LastDraw`]. Both are read in order.
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError>;
 
-    /// Frees an open lane's memory.
+    /// Waits for the first round that is queued; `out` is cleared and filled.
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError>;
+
+    /// Runs one round.
+    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+        self.queue(round)?;
+        self.read(out)
+    }
+
+    /// Frees an open lane's memory; no round is queued.
     fn close(&mut self, lane: usize);
 
     /// Pages in use, for tests and metrics: 0 when every lane is closed.
@@ -256,8 +280,12 @@ impl<T: Target + ?Sized> Target for Box<T> {
         (**self).open(lane, open)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
-        (**self).round(round, out)
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        (**self).queue(round)
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        (**self).read(out)
     }
 
     fn close(&mut self, lane: usize) {

@@ -94,7 +94,15 @@ mod tests {
 
     /// Lanes with so many prompt rows left; 0 for a lane in decode.
     fn lanes(prompt_rows: &[usize]) -> Vec<Option<Sequence>> {
-        let limits = Limits { lanes: 9, context: 99, rows: 9, block: 0, has_confidence: false, page: 64 };
+        let limits = Limits {
+            lanes: 9,
+            context: 99,
+            rows: 9,
+            block: 0,
+            has_confidence: false,
+            page: 64,
+            queues_ahead: false,
+        };
         let lane = |&left: &usize| {
             let prompt = vec![1; left.max(1)];
             let rule = SamplingRule::default();

@@ -9,7 +9,7 @@ use forerunner_lanes::{
 type Scheduler = Lanes<FakeTarget, ScriptedClock>;
 
 fn limits(lanes: usize) -> Limits {
-    Limits { lanes, context: 256, rows: 64, block: 4, has_confidence: true, page: 16 }
+    Limits { lanes, context: 256, rows: 64, block: 4, has_confidence: true, page: 16, queues_ahead: false }
 }
 
 fn scheduler(limits: Limits, script: FakeScript, options: Options) -> Scheduler {

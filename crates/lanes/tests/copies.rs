@@ -24,6 +24,7 @@ impl Setting {
             block: 0,
             has_confidence: false,
             page: 256,
+            queues_ahead: false,
         };
         let costs = ScriptedCosts { round_ms: 1.0, row_ms: 0.05, ..ScriptedCosts::NONE };
         let options = Options { costs: costs.table(&limits), planted: self.planted, ..Options::default() };

@@ -73,6 +73,7 @@ impl Setting {
             block: 7,
             has_confidence: self.has_confidence,
             page: 256,
+            queues_ahead: false,
         };
         let costs = self.told.table(&limits);
         let options = Options { prompt_chunk: 1000, costs, planted: self.planted, ..Options::default() };

@@ -8,7 +8,15 @@ use forerunner_lanes::{Calibration, CostTable, Lanes, Limits, NewSequence, Optio
 const BLOCK: usize = 5;
 
 fn scheduler(lanes: usize, script: FakeScript, options: Options) -> Lanes<FakeTarget, ScriptedClock> {
-    let limits = Limits { lanes, context: 8192, rows: 64, block: BLOCK, has_confidence: true, page: 256 };
+    let limits = Limits {
+        lanes,
+        context: 8192,
+        rows: 64,
+        block: BLOCK,
+        has_confidence: true,
+        page: 256,
+        queues_ahead: false,
+    };
     let target = FakeTarget::new(limits, script);
     let clock = target.clock();
     Lanes::with_clock(target, options, clock)
@@ -91,7 +99,15 @@ fn rounds_of_one_text_share_experts_and_rows_are_priced_by_that() {
 
 #[test]
 fn the_gap_between_rounds_is_the_time_that_the_caller_takes() {
-    let target_limits = Limits { lanes: 1, context: 64, rows: 8, block: 0, has_confidence: false, page: 16 };
+    let target_limits = Limits {
+        lanes: 1,
+        context: 64,
+        rows: 8,
+        block: 0,
+        has_confidence: false,
+        page: 16,
+        queues_ahead: false,
+    };
     let script =
         FakeScript { costs: ScriptedCosts { round_ms: 5.0, ..ScriptedCosts::NONE }, ..FakeScript::default() };
     let target = FakeTarget::new(target_limits, script);
@@ -121,8 +137,15 @@ fn a_lane_that_is_refused_joins_the_passes_of_others_where_that_is_next_to_free(
     let holds_of_the_refused = |hold_lane_ms| {
         let costs =
             ScriptedCosts { round_ms: 1.0, row_ms: 0.02, hold_ms: 0.1, hold_lane_ms, ..ScriptedCosts::NONE };
-        let limits =
-            Limits { lanes: 2, context: 8192, rows: 64, block: BLOCK, has_confidence: true, page: 256 };
+        let limits = Limits {
+            lanes: 2,
+            context: 8192,
+            rows: 64,
+            block: BLOCK,
+            has_confidence: true,
+            page: 256,
+            queues_ahead: false,
+        };
         let options = Options { costs: costs.table(&limits), ..Options::default() };
         let mut lanes = scheduler(2, FakeScript { costs, drafter, ..FakeScript::default() }, options);
         // Lane 0 has the longer reply, so that it drafts as long as lane 1 runs.

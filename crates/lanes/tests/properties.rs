@@ -151,6 +151,7 @@ fn every_planted_fault_is_caught() {
         Fault::DrafterDisturbsDraws,
         Fault::StoresStateOfRowBefore,
         Fault::FindsPrefixByLength,
+        Fault::ForgetsLastDraw,
     ];
     for fault in faults {
         assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");

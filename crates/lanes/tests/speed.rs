@@ -47,6 +47,7 @@ impl Setting {
             block: 7,
             has_confidence: self.has_confidence,
             page: 256,
+            queues_ahead: false,
         };
         let drafter =
             DrafterScript { rightness: self.rightness, confidence: Confidence::Honest, seed: self.seed };

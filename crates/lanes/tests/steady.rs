@@ -43,7 +43,15 @@ static ALLOCATOR: Counting = Counting;
 
 /// Allocations of 200 rounds of decode, after 100 in which all prompts are done. Lanes are boxed as the engine has them.
 fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool, repeats: Repeats) -> u64 {
-    let limits = Limits { lanes, context: 8192, rows: 32 * lanes, block: 7, has_confidence, page: 256 };
+    let limits = Limits {
+        lanes,
+        context: 8192,
+        rows: 32 * lanes,
+        block: 7,
+        has_confidence,
+        page: 256,
+        queues_ahead: true,
+    };
     let costs = ScriptedCosts { round_ms: 2.0, row_ms: 0.1, hold_ms: 0.3, ..ScriptedCosts::default() };
     let options = Options { prompt_chunk: 16, costs: costs.table(&limits), ..Options::default() };
     let target = FakeTarget::new(limits, FakeScript { costs, repeats, ..FakeScript::default() });

@@ -21,8 +21,15 @@ fn sequence(lane: usize) -> NewSequence {
 
 /// Replies and accepted drafts, lane by lane, when drafts are right by `pattern`.
 fn run(pattern: u64) -> Vec<(Vec<u32>, u64)> {
-    let limits =
-        Limits { lanes: LANES, context: 64, rows: 64, block: DEPTH, has_confidence: false, page: 16 };
+    let limits = Limits {
+        lanes: LANES,
+        context: 64,
+        rows: 64,
+        block: DEPTH,
+        has_confidence: false,
+        page: 16,
+        queues_ahead: false,
+    };
     let drafter = DrafterScript { rightness: Rightness::Pattern(pattern), ..DrafterScript::default() };
     let script = FakeScript { drafter, ..FakeScript::default() };
     let mut lanes = Lanes::new(FakeTarget::new(limits, script), Options::default());

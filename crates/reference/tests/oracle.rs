@@ -99,7 +99,7 @@ fn a_window_keeps_the_drafts_that_were_drawn() {
     let mut tables = DrawTables { vocabulary: 10, counts: vec![0; 20], logit_bias: vec![], masks: vec![] };
     let mut accepted = vec![Accepted::default(); 3];
     DEVICE.accept(&windows.to_vec(), 3, &rows, &drawn, &mut tables, &mut accepted);
-    let outcome = |drafts, anchor, length| Accepted { drafts, anchor, length, reserved: 0 };
+    let outcome = |drafts, anchor, length| Accepted { drafts, anchor, length, block: -1 };
     assert_eq!(accepted, [outcome(2, 9, 13), outcome(0, 7, 2), outcome(0, -1, 2)]);
     let counted: Vec<usize> = (0..20).filter(|token| tables.counts[*token] == 1).collect();
     assert_eq!(counted, [11, 12, 19]);

@@ -116,6 +116,8 @@ pub struct MarkovHead<D: Device> {
 pub struct RoundKey {
     /// Rows of the target's forward, as bucketed.
     pub rows: usize,
+    /// Whether a window continues with tokens of the round before ([`Device::held_tokens`]).
+    pub continued: bool,
     /// Draws.
     pub draws: usize,
     /// Windows.
@@ -134,14 +136,24 @@ pub struct RoundKey {
     pub plain_greedy: bool,
 }
 
-/// One part of a round's read-back.
-pub enum ReadBack<'a, D: Device> {
-    /// The first values of a buffer of ids or counts.
-    I32(&'a D::Buffer<i32>, &'a mut [i32]),
-    /// The first values of a buffer of floats.
-    F32(&'a D::Buffer<f32>, &'a mut [f32]),
-    /// The first windows' outcomes.
-    Accepted(&'a D::Buffer<Accepted>, &'a mut [Accepted]),
+/// One part of a round's read-back: the first so many values of a buffer.
+pub enum ReadBackPart<'a, D: Device> {
+    /// Ids or counts.
+    I32(&'a D::Buffer<i32>, usize),
+    /// Floats.
+    F32(&'a D::Buffer<f32>, usize),
+    /// Windows' outcomes.
+    Accepted(&'a D::Buffer<Accepted>, usize),
+}
+
+impl<D: Device> ReadBackPart<'_, D> {
+    /// 32-bit words that it reads.
+    pub fn words(&self) -> usize {
+        match self {
+            ReadBackPart::I32(_, len) | ReadBackPart::F32(_, len) => *len,
+            ReadBackPart::Accepted(_, len) => len * (size_of::<Accepted>() / size_of::<u32>()),
+        }
+    }
 }
 
 /// A machine that computes rows.
@@ -151,7 +163,7 @@ pub enum ReadBack<'a, D: Device> {
 ///   on `rows.count`, the row's index, or the other rows. Every reduction order is fixed by weight shape and by
 ///   absolute key position.
 /// - **Arithmetic.** bf16 between operations, fp32 accumulation; each operation says where it rounds.
-/// - Operations are queued and cannot fail visibly; a failure surfaces at the next [`Device::read_back`].
+/// - Operations are queued and cannot fail visibly; a failure surfaces at the next [`Device::wait`].
 /// - Pad rows ([`NO_LANE`](crate::NO_LANE)) write no state; what they leave in outputs is unspecified.
 /// - Buffers may be longer than an operation needs; it uses the first entries.
 pub trait Device: Sized + Send + 'static {
@@ -161,6 +173,8 @@ pub trait Device: Sized + Send + 'static {
     type Matrix: Send;
     /// The experts of one layer.
     type Experts: Send;
+    /// A read-back that is queued.
+    type ReadBack: Send;
 
     /// Name, for messages and receipts, such as `cpu`.
     fn name(&self) -> &str;
@@ -168,16 +182,24 @@ pub trait Device: Sized + Send + 'static {
     /// The arithmetic chosen at start, such as `avx512`. Bit equality is promised within one mode.
     fn mode(&self) -> &str;
 
+    /// Whether queued work runs while the caller goes on, so that a second round may be queued behind the first.
+    fn is_asynchronous(&self) -> bool;
+
     // ── memory ──
 
     /// `len` zeros.
     fn allocate<T: Element>(&self, len: usize) -> Result<Self::Buffer<T>, DeviceError>;
 
-    /// Writes `values` from index `offset` on.
+    /// Writes `values` from index `offset` on, after all that is queued already and before what follows.
     fn upload<T: Element>(&self, buffer: &mut Self::Buffer<T>, offset: usize, values: &[T]);
 
-    /// Waits for all queued work and copies the parts: the one read-back of a round.
-    fn read_back(&self, parts: &mut [ReadBack<'_, Self>]) -> Result<(), DeviceError>;
+    /// Queues copies of the parts as they are after all work queued until now: the one read-back of a round. What
+    /// is queued later does not change what they read.
+    fn queue_read_back(&self, parts: &[ReadBackPart<'_, Self>]) -> Self::ReadBack;
+
+    /// Waits for a read-back, and for nothing queued after it, and copies its parts, one behind the other, to
+    /// `words` (as many as [`ReadBackPart::words`] says of all parts).
+    fn wait(&self, read_back: Self::ReadBack, words: &mut [u32]) -> Result<(), DeviceError>;
 
     /// Waits and copies `out.len()` values from index `offset` on. For tests and tools, not for rounds.
     fn download<T: Element>(
@@ -366,8 +388,22 @@ pub trait Device: Sized + Send + 'static {
         drawn: &mut Self::Buffer<i32>,
     );
 
+    /// Tokens that only the device need know: where [`DeviceWindow::previous`] names a window of the round before,
+    /// the first row's token becomes that window's anchor and the rows after it its held drafts,
+    /// `drafts[accepted[previous].block, size]`. `accepted` and `drafts` are as the round before left them.
+    fn held_tokens(
+        &self,
+        windows: &Self::Buffer<DeviceWindow>,
+        count: usize,
+        accepted: &Self::Buffer<Accepted>,
+        drafts: &Self::Buffer<i32>,
+        size: usize,
+        rows: &mut Rows<Self>,
+    );
+
     /// Accepts each window's drafts while they equal the draws of the rows before them, and counts what was
-    /// committed (accepted drafts and anchor) where [`DeviceWindow::counted`] says so.
+    /// committed (accepted drafts and anchor) where [`DeviceWindow::counted`] says so. A pad window gets length 0,
+    /// anchor -1 and block -1.
     fn accept(
         &self,
         windows: &Self::Buffer<DeviceWindow>,

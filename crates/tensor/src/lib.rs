@@ -10,7 +10,7 @@ mod matrix;
 mod rows;
 
 pub use device::{
-    Device, DeviceError, ExpertWeights, HeadNorms, HeadShape, MarkovHead, ReadBack, RoundKey, RouteRule,
+    Device, DeviceError, ExpertWeights, HeadNorms, HeadShape, MarkovHead, ReadBackPart, RoundKey, RouteRule,
     Routing,
 };
 pub use draw::{DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PROMPT_SEEN};

@@ -127,8 +127,9 @@ pub struct DeviceWindow {
     pub block: i32,
     /// 1 when the committed tokens are to be added to the lane's counts ([`DrawTables`](crate::DrawTables)).
     pub counted: i32,
-    /// Keeps the struct a whole number of 16-byte words.
-    pub reserved: i32,
+    /// Index of the lane's window in the round before, when the pending token and the drafts are that round's
+    /// anchor and held drafts ([`Device::held_tokens`]); -1 when the host gave all tokens.
+    pub previous: i32,
 }
 
 /// What a window committed.
@@ -141,8 +142,8 @@ pub struct Accepted {
     pub anchor: i32,
     /// The lane's new cached length: positions `0..length` are committed.
     pub length: i32,
-    /// Keeps the struct a whole number of 16-byte words.
-    pub reserved: i32,
+    /// The draft block that the window's lane fills after the round, -1 for none.
+    pub block: i32,
 }
 
 // Host and device agree on these sizes.

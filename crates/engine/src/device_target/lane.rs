@@ -13,6 +13,10 @@ pub(super) struct Lane {
     pub(super) prompt_tokens: usize,
     /// Positions that the drafter's context holds.
     pub(super) absorbed: usize,
+    /// Rows of rounds that are queued and not read, those that are kept for certain.
+    pub(super) queued: usize,
+    /// The last round that it had a window in, and which.
+    pub(super) last_window: Option<(u64, usize)>,
     /// The last draw, -1 before the first.
     pub(super) anchor: i32,
     /// Whether the drafter follows it.
@@ -32,6 +36,8 @@ impl Lane {
             tokens: open.prompt[..held].to_vec(),
             prompt_tokens: open.prompt.len(),
             absorbed: held,
+            queued: 0,
+            last_window: None,
             anchor: -1,
             drafted: open.drafted,
             snapshots: vec![None; pages.len()],

@@ -6,8 +6,8 @@ use forerunner_models::{DSpark, Lfm2, ModelError, dspark, lfm2};
 use forerunner_tensor::{Device, DeviceError, DrawTables, PAGE, PageTable, Rows, bf16};
 
 use super::drafter::Drafter;
+use super::queue::Queue;
 use super::resume::STATE_ROWS;
-use super::staging::Staging;
 use super::{Buffers, DeviceTarget};
 use crate::pages::PagePool;
 use crate::prefix::PrefixCache;
@@ -25,6 +25,9 @@ pub struct TargetOptions {
     pub key_value_bytes: usize,
     /// Most bytes of keys and values kept for later prompts that begin alike; 0 keeps none.
     pub prompt_cache_bytes: usize,
+    /// Rounds may be queued ahead even where the device computes them at once: no gain there, but the path that a
+    /// device takes which runs by itself.
+    pub queues_ahead: bool,
 }
 
 /// Pages for a context of `tokens`, with room for a rejected window or a draft block past its end.
@@ -53,7 +56,7 @@ impl<D: Device> DeviceTarget<D> {
         let draws = options.rows.min(options.lanes * MAX_WINDOW);
         let taps = drafter.map_or(Vec::new(), |drafter| drafter.config().taps.clone());
         Ok(DeviceTarget {
-            limits: limits(options, drafter),
+            limits: limits(options, drafter, device.is_asynchronous() || options.queues_ahead),
             model: Lfm2::load(&device, target, positions)?,
             state: lfm2::State::new(&device, config, options.lanes, pages, kept * STATE_ROWS)?,
             activations: lfm2::Activations::new(
@@ -68,7 +71,7 @@ impl<D: Device> DeviceTarget<D> {
             prefixes: PrefixCache::new(kept, kept),
             table: PageTable { pages_per_lane, pages: device.allocate(options.lanes * pages_per_lane)? },
             buffers: Buffers::new(&device, options, draws, config.vocabulary)?,
-            staging: Staging::new(config.layers.len()),
+            queue: Queue::default(),
             device,
         })
     }
@@ -85,7 +88,7 @@ fn activation_sizes(options: &TargetOptions, draws: usize, taps: usize) -> lfm2:
     lfm2::ActivationSizes { rows: options.rows, draws, taps, waiting_taps: options.lanes * PAGE }
 }
 
-fn limits(options: &TargetOptions, drafter: Option<&DrafterCheckpoint>) -> Limits {
+fn limits(options: &TargetOptions, drafter: Option<&DrafterCheckpoint>, queues_ahead: bool) -> Limits {
     Limits {
         lanes: options.lanes,
         context: options.context,
@@ -93,6 +96,7 @@ fn limits(options: &TargetOptions, drafter: Option<&DrafterCheckpoint>) -> Limit
         block: drafter.map_or(0, |drafter| drafter.config().block),
         has_confidence: drafter.is_some_and(|drafter| drafter.config().has_confidence),
         page: PAGE,
+        queues_ahead,
     }
 }
 
@@ -114,6 +118,7 @@ impl<D: Device> Buffers<D> {
                 masks: device.allocate(draws * vocabulary.div_ceil(32))?,
             },
             drawn: device.allocate(draws)?,
+            no_drafts: device.allocate(1)?,
             accepted: device.allocate(options.lanes)?,
             copy_from: device.allocate(options.rows.max(STATE_ROWS))?,
             copy_to: device.allocate(options.rows.max(STATE_ROWS))?,

@@ -3,22 +3,22 @@
 mod drafter;
 mod lane;
 mod load;
+mod queue;
 mod resume;
 mod staging;
 
-use forerunner_lanes::{
-    HeldDraft, Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId, WindowOut,
-};
+use forerunner_lanes::{Limits, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId};
 use forerunner_models::Lfm2;
 use forerunner_models::lfm2::{Activations, State};
 use forerunner_tensor::{
-    Accepted, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, PageTable, ReadBack, RoundKey, Rows,
+    Accepted, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, PageTable, ReadBackPart, RoundKey, Rows,
 };
 
 use crate::pages::PagePool;
 use crate::prefix::PrefixCache;
 use drafter::Drafter;
 use lane::Lane;
+use queue::{Outcome, Queue, QueuedRound, Shape};
 use resume::Reservation;
 use staging::Staging;
 
@@ -39,7 +39,7 @@ pub struct DeviceTarget<D: Device> {
     prefixes: PrefixCache,
     table: PageTable<D>,
     buffers: Buffers<D>,
-    staging: Staging,
+    queue: Queue<D>,
 }
 
 /// Device arrays that change every round.
@@ -49,6 +49,8 @@ struct Buffers<D: Device> {
     rules: D::Buffer<DrawRow>,
     draw_tables: DrawTables<D>,
     drawn: D::Buffer<i32>,
+    /// Stands for a drafter's drafts where there is none.
+    no_drafts: D::Buffer<i32>,
     accepted: D::Buffer<Accepted>,
     /// Rows copied within a buffer: from which, to which.
     copy_from: D::Buffer<i32>,
@@ -70,13 +72,38 @@ impl<D: Device> Target for DeviceTarget<D> {
         Ok(held)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
-        self.staging.fill(round, &self.lanes, &self.limits);
-        self.upload(round);
-        self.run().and_then(|()| self.read_back()).map_err(|error| TargetError::Failed(error.to_string()))?;
-        self.report(round, out);
-        self.advance(round, out);
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        let (mut staging, mut outcome) = self.queue.take_spare();
+        self.queue.count += 1;
+        staging.fill(round, self.queue.count, &self.lanes, &self.limits);
+        self.upload(&staging, round);
+        if let Err(error) = self.run(&staging) {
+            self.queue.give_back(staging, outcome);
+            return Err(failed(&error));
+        }
+        let read_back = self.queue_read_back(&staging, &mut outcome);
+        for (index, window) in round.windows.iter().enumerate() {
+            let lane = self.lanes[window.lane].as_mut().expect("a window's lane is open");
+            lane.queued += window.rows() - window.drafts;
+            lane.last_window = Some((self.queue.count, index));
+        }
+        self.queue.push(QueuedRound { staging, outcome, read_back });
         Ok(())
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        let QueuedRound { mut staging, mut outcome, read_back } =
+            self.queue.pop().expect("a round is queued before it is read");
+        let read = self.device.wait(read_back, &mut outcome.words);
+        match read {
+            Ok(()) => {
+                outcome.report(&staging, &self.limits, out);
+                self.advance(&mut staging, &outcome);
+            }
+            Err(_) => self.void_rounds(),
+        }
+        self.queue.give_back(staging, outcome);
+        read.map_err(|error| failed(&error))
     }
 
     fn close(&mut self, index: usize) {
@@ -100,8 +127,8 @@ impl<D: Device> DeviceTarget<D> {
         Ok(logits)
     }
 
-    fn upload(&mut self, round: &Round<'_>) {
-        let (device, staging) = (&self.device, &self.staging);
+    fn upload(&mut self, staging: &Staging, round: &Round<'_>) {
+        let device = &self.device;
         let Buffers { rows, windows, rules, draw_tables, copy_from, copy_to, .. } = &mut self.buffers;
         rows.count = staging.tokens.len();
         device.upload(&mut rows.token, 0, &staging.tokens);
@@ -123,14 +150,17 @@ impl<D: Device> DeviceTarget<D> {
     }
 
     /// Queues the whole round: verify, draw, accept, absorb, hold.
-    fn run(&mut self) -> Result<(), DeviceError> {
-        let DeviceTarget {
-            device, model, taps, state, activations, drafter, table, buffers, staging, ..
-        } = self;
+    fn run(&mut self, staging: &Staging) -> Result<(), DeviceError> {
+        let DeviceTarget { device, limits, model, taps, state, activations, drafter, table, buffers, .. } =
+            self;
         let key = round_key(staging);
         device.round(key, &mut || {
-            let Buffers { rows, windows, rules, draw_tables, drawn, accepted, copy_from, copy_to } =
+            let Buffers { rows, windows, rules, draw_tables, drawn, no_drafts, accepted, copy_from, copy_to } =
                 &mut *buffers;
+            if key.continued {
+                let drafts = drafter.as_ref().map_or(&*no_drafts, |drafter| &drafter.activations.drafts);
+                device.held_tokens(windows, key.windows, accepted, drafts, limits.block, rows);
+            }
             let taps: &[usize] = if key.tapped { taps } else { &[] };
             model.forward(device, rows, table, taps, state, activations);
             let tap_width = taps.len() * model.config().hidden;
@@ -151,56 +181,40 @@ impl<D: Device> DeviceTarget<D> {
         })
     }
 
-    fn read_back(&mut self) -> Result<(), DeviceError> {
-        let Buffers { drawn, accepted, .. } = &self.buffers;
-        let Staging { outcome, .. } = &mut self.staging;
-        let distinct = &self.activations.routing.distinct;
-        match &self.drafter {
-            Some(drafter) => self.device.read_back(&mut [
-                ReadBack::I32(drawn, &mut outcome.drawn),
-                ReadBack::Accepted(accepted, &mut outcome.accepted),
-                ReadBack::I32(distinct, &mut outcome.distinct),
-                ReadBack::I32(&drafter.activations.drafts, &mut outcome.drafts),
-                ReadBack::F32(&drafter.activations.confidence, &mut outcome.confidence),
-            ]),
-            None => self.device.read_back(&mut [
-                ReadBack::I32(drawn, &mut outcome.drawn),
-                ReadBack::Accepted(accepted, &mut outcome.accepted),
-                ReadBack::I32(distinct, &mut outcome.distinct),
-            ]),
-        }
-    }
-
-    fn report(&self, round: &Round<'_>, out: &mut RoundOut) {
-        let Staging { windows, outcome, .. } = &self.staging;
-        out.clear();
-        out.drawn.extend(outcome.drawn.iter().map(|token| *token as TokenId));
-        out.distinct_experts = outcome.distinct.iter().map(|count| *count as usize).sum();
-        for (index, (window, row)) in round.windows.iter().zip(windows).enumerate() {
-            let drawn = if window.draws { row.first_draw as usize } else { 0 };
-            let held = out.held.len();
-            if row.block >= 0 {
-                let first = row.block as usize * self.limits.block;
-                out.held.extend((first..first + window.hold).map(|slot| HeldDraft {
-                    token: outcome.drafts[slot] as TokenId,
-                    confidence: if self.limits.has_confidence { outcome.confidence[slot] } else { f32::NAN },
-                }));
-            }
-            out.windows.push(WindowOut {
-                drawn: drawn..drawn + if window.draws { window.drafts + 1 } else { 0 },
-                accepted: outcome.accepted[index].drafts as usize,
-                held: held..out.held.len(),
-            });
-        }
+    fn queue_read_back(&self, staging: &Staging, outcome: &mut Outcome) -> D::ReadBack {
+        outcome.reshape(Shape {
+            draws: staging.draw_index.len(),
+            windows: staging.windows.len(),
+            layers: self.model.config().layers.len(),
+            slots: staging.block_rules.len() * self.limits.block,
+        });
+        let Shape { draws, windows, layers, slots } = outcome.shape();
+        let no_confidence = &self.activations.logits;
+        let (drafts, confidence) = match &self.drafter {
+            Some(drafter) => (&drafter.activations.drafts, &drafter.activations.confidence),
+            None => (&self.buffers.no_drafts, no_confidence),
+        };
+        self.device.queue_read_back(&[
+            ReadBackPart::I32(&self.buffers.drawn, draws),
+            ReadBackPart::Accepted(&self.buffers.accepted, windows),
+            ReadBackPart::I32(&self.activations.routing.distinct, layers),
+            ReadBackPart::I32(drafts, slots),
+            ReadBackPart::F32(confidence, slots),
+        ])
     }
 
     /// Moves each lane to its new length.
-    fn advance(&mut self, round: &Round<'_>, out: &RoundOut) {
-        for (index, window) in round.windows.iter().enumerate() {
-            let Accepted { length, anchor, .. } = self.staging.outcome.accepted[index];
-            let kept = self.staging.kept_tokens(index, out.windows[index].accepted);
+    fn advance(&mut self, staging: &mut Staging, outcome: &Outcome) {
+        for index in 0..staging.planned.len() {
+            let window = staging.planned[index].clone();
+            let Accepted { drafts, length, anchor, .. } = outcome.accepted()[index];
             let lane = self.lanes[window.lane].as_mut().expect("a window's lane is open");
+            if window.pending == PendingSource::LastDraw {
+                staging.learn(index, lane.anchor);
+            }
+            let kept = staging.kept_tokens(index, drafts as usize);
             lane.tokens.extend(kept.iter().map(|token| *token as TokenId));
+            lane.queued -= window.rows() - window.drafts;
             assert_eq!(
                 length as usize,
                 lane.length(),
@@ -208,17 +222,35 @@ impl<D: Device> DeviceTarget<D> {
                 window.lane
             );
             lane.anchor = anchor;
-            if lane.drafted && self.staging.absorbs(window.lane) {
+            if lane.drafted && staging.absorbs(window.lane) {
                 lane.absorbed = lane.length();
             }
             self.keep(window.lane, window.position);
         }
     }
+
+    /// After a round that failed: those behind it are void, and nothing they left is gone on with.
+    fn void_rounds(&mut self) {
+        while let Some(QueuedRound { staging, mut outcome, read_back }) = self.queue.pop() {
+            // It computed from what the failed round left; what it says is of no use.
+            let _ = self.device.wait(read_back, &mut outcome.words);
+            self.queue.give_back(staging, outcome);
+        }
+        for lane in self.lanes.iter_mut().flatten() {
+            lane.queued = 0;
+            lane.last_window = None;
+        }
+    }
+}
+
+fn failed(error: &DeviceError) -> TargetError {
+    TargetError::Failed(error.to_string())
 }
 
 fn round_key(staging: &Staging) -> RoundKey {
     RoundKey {
         rows: staging.tokens.len(),
+        continued: staging.continued,
         draws: staging.draw_index.len(),
         windows: staging.windows.len(),
         blocks: staging.block_rules.len(),

@@ -1,13 +1,15 @@
 //! A round's device arrays, built on the host in memory that is kept from round to round.
 
 use forerunner_lanes::{Limits, PendingSource, Round, Window};
-use forerunner_tensor::{Accepted, DeviceWindow, DrawRow, FLAG_COUNTS, PAGE};
+use forerunner_tensor::{DeviceWindow, DrawRow, FLAG_COUNTS, PAGE};
 
 use super::lane::Lane;
 
 /// Host copies of everything a round uploads and reads back.
 #[derive(Default)]
 pub(super) struct Staging {
+    /// The round's windows, as asked for.
+    pub(super) planned: Vec<Window>,
     pub(super) tokens: Vec<i32>,
     pub(super) lanes: Vec<i32>,
     pub(super) positions: Vec<i32>,
@@ -29,9 +31,12 @@ pub(super) struct Staging {
     pub(super) absorb: AbsorbRows,
     /// Whether every draw is a plain argmax.
     pub(super) plain_greedy: bool,
-    /// What the round's read-back filled.
-    pub(super) outcome: Outcome,
+    /// Whether a window continues with tokens of the round before.
+    pub(super) continued: bool,
 }
+
+/// Stands for a token that only the device knows.
+const UNKNOWN: i32 = 0;
 
 /// Rows of the drafter's context to be made.
 #[derive(Default)]
@@ -56,29 +61,15 @@ impl TapStore {
     }
 }
 
-/// A round's read-back.
-#[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) drawn: Vec<i32>,
-    pub(super) accepted: Vec<Accepted>,
-    pub(super) distinct: Vec<i32>,
-    pub(super) drafts: Vec<i32>,
-    pub(super) confidence: Vec<f32>,
-}
-
 impl Staging {
-    /// Empty staging for a model of `layers` layers.
-    pub(super) fn new(layers: usize) -> Self {
-        let outcome = Outcome { distinct: vec![0; layers], ..Outcome::default() };
-        Staging { outcome, ..Staging::default() }
-    }
-
-    /// Lays the round's windows out as rows.
-    pub(super) fn fill(&mut self, round: &Round<'_>, lanes: &[Option<Lane>], limits: &Limits) {
+    /// Lays the windows of round number `number` out as rows.
+    pub(super) fn fill(&mut self, round: &Round<'_>, number: u64, lanes: &[Option<Lane>], limits: &Limits) {
         self.clear();
+        self.planned.extend_from_slice(round.windows);
         for window in round.windows {
             let lane = lanes[window.lane].as_ref().expect("a window's lane is open");
             self.push_window(round, window, lane, TapStore { rows: limits.rows });
+            self.set_previous(window, lane, number);
         }
         for (index, mask) in round.masks.iter().enumerate() {
             let first_draw = self.windows[mask.window].first_draw as usize;
@@ -86,14 +77,10 @@ impl Staging {
             self.plain_greedy = false;
         }
         assert!(self.tokens.len() <= limits.rows, "{} rows exceed {}", self.tokens.len(), limits.rows);
-        self.outcome.drawn.resize(self.draw_index.len(), 0);
-        self.outcome.accepted.resize(self.windows.len(), Accepted::default());
-        let slots = self.block_rules.len() * limits.block;
-        self.outcome.drafts.resize(slots, 0);
-        self.outcome.confidence.resize(slots, 0.0);
     }
 
     fn clear(&mut self) {
+        self.planned.clear();
         self.tokens.clear();
         self.lanes.clear();
         self.positions.clear();
@@ -110,15 +97,16 @@ impl Staging {
         self.absorb.lanes.clear();
         self.absorb.positions.clear();
         self.plain_greedy = true;
+        self.continued = false;
     }
 
     fn push_window(&mut self, round: &Round<'_>, window: &Window, lane: &Lane, store: TapStore) {
-        assert_eq!(window.position, lane.length(), "lane {}'s window starts elsewhere", window.lane);
+        let length = lane.length() + lane.queued;
+        assert_eq!(window.position, length, "lane {}'s window starts elsewhere", window.lane);
         assert!(window.hold == 0 || (window.draws && lane.drafted), "lane {} may not hold", window.lane);
         let first_row = self.tokens.len();
         if window.pending == PendingSource::LastDraw {
-            assert!(lane.anchor >= 0, "lane {} has drawn nothing yet", window.lane);
-            self.tokens.push(lane.anchor);
+            self.tokens.push(UNKNOWN);
         }
         self.tokens.extend(round.tokens[window.tokens.clone()].iter().map(|token| *token as i32));
         let row_count = self.tokens.len() - first_row;
@@ -144,8 +132,22 @@ impl Staging {
             first_draw,
             block,
             counted: i32::from(lane.rule.flags & FLAG_COUNTS != 0),
-            reserved: 0,
+            previous: -1,
         });
+    }
+
+    /// Where the device finds the tokens that it holds itself: those of a lane that had a window in the round
+    /// before this one.
+    fn set_previous(&mut self, window: &Window, lane: &Lane, number: u64) {
+        let last = lane.last_window.filter(|(round, _)| round + 1 == number);
+        match (window.pending, last) {
+            (PendingSource::Host, _) | (PendingSource::Held, None) => {}
+            (PendingSource::Held | PendingSource::LastDraw, Some((_, index))) => {
+                self.windows.last_mut().expect("just pushed").previous = index as i32;
+                self.continued = true;
+            }
+            (PendingSource::LastDraw, None) => panic!("lane {} has drawn nothing to go on with", window.lane),
+        }
     }
 
     fn push_draws(&mut self, window: &Window, lane: &Lane, first_draft_row: usize) {
@@ -183,6 +185,11 @@ impl Staging {
             self.absorb.lanes.push(window.lane as i32);
             self.absorb.positions.push(position as i32);
         }
+    }
+
+    /// Says which token window `index`, whose token only the device knew, began with.
+    pub(super) fn learn(&mut self, index: usize, token: i32) {
+        self.tokens[self.windows[index].first_row as usize] = token;
     }
 
     /// Tokens of window `index` that stay when `accepted` of its drafts do.

@@ -1,6 +1,8 @@
 //! A target that breaks one promise on purpose, so that a gate can be seen to fail.
 
-use forerunner_lanes::{Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId};
+use std::collections::VecDeque;
+
+use forerunner_lanes::{Limits, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId};
 
 /// Which promise is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,17 +15,20 @@ pub enum PlantedFault {
     Leftovers,
     /// A lane that opened with a stored prefix draws another token: what was stored is not what was computed.
     Prefixes,
+    /// A row that was queued before the one before it was read draws another token.
+    Ahead,
     /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
     Arithmetic,
 }
 
 impl PlantedFault {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, PlantedFault); 5] = [
+    pub const ALL: [(&'static str, PlantedFault); 6] = [
         ("drafts", PlantedFault::Drafts),
         ("neighbours", PlantedFault::Neighbours),
         ("leftovers", PlantedFault::Leftovers),
         ("prefixes", PlantedFault::Prefixes),
+        ("ahead", PlantedFault::Ahead),
         ("arithmetic", PlantedFault::Arithmetic),
     ];
 }
@@ -38,6 +43,8 @@ pub struct Planted<T> {
     stale: Vec<bool>,
     /// Whether a lane's tenant began with a stored prefix.
     resumed: Vec<bool>,
+    /// For each round that is queued, which windows the fault changes.
+    struck: VecDeque<Vec<bool>>,
 }
 
 impl<T: Target> Planted<T> {
@@ -50,6 +57,7 @@ impl<T: Target> Planted<T> {
             roomy: vec![false; lanes],
             stale: vec![false; lanes],
             resumed: vec![false; lanes],
+            struck: VecDeque::new(),
         }
     }
 
@@ -61,7 +69,8 @@ impl<T: Target> Planted<T> {
             PlantedFault::Neighbours => round.windows.len() > 1,
             PlantedFault::Leftovers => self.stale[window.lane],
             PlantedFault::Prefixes => self.resumed[window.lane],
-            PlantedFault::Arithmetic => (window.position + window.tokens.len()).is_multiple_of(5),
+            PlantedFault::Arithmetic => (window.position + window.rows()).is_multiple_of(5),
+            PlantedFault::Ahead => window.pending == PendingSource::LastDraw,
         }
     }
 }
@@ -79,12 +88,19 @@ impl<T: Target> Target for Planted<T> {
         Ok(held)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
-        self.inner.round(round, out)?;
-        for index in 0..round.windows.len() {
-            let drawn = out.windows[index].drawn.clone();
-            if !drawn.is_empty() && self.strikes(round, index) {
-                let last: &mut TokenId = &mut out.drawn[drawn.end - 1];
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        let struck = (0..round.windows.len()).map(|index| self.strikes(round, index)).collect();
+        self.inner.queue(round)?;
+        self.struck.push_back(struck);
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        let struck = self.struck.pop_front().expect("a round is queued before it is read");
+        self.inner.read(out).inspect_err(|_| self.struck.clear())?;
+        for (window, _) in out.windows.iter().zip(struck).filter(|(_, struck)| *struck) {
+            if !window.drawn.is_empty() {
+                let last: &mut TokenId = &mut out.drawn[window.drawn.end - 1];
                 *last ^= 1;
             }
         }

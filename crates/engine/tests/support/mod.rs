@@ -17,8 +17,14 @@ pub(crate) fn demo(path: &str) -> PathBuf {
 pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> DeviceTarget<D> {
     let target = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
     let drafter = DrafterCheckpoint::open(&demo("drafter"), target.config()).expect("the demo drafter opens");
-    let options =
-        TargetOptions { lanes, context, rows: 416, key_value_bytes: 1 << 30, prompt_cache_bytes: 64 << 20 };
+    let options = TargetOptions {
+        lanes,
+        context,
+        rows: 416,
+        key_value_bytes: 1 << 30,
+        prompt_cache_bytes: 64 << 20,
+        queues_ahead: true,
+    };
     DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
 }
 

@@ -24,7 +24,7 @@ const MAX_TOKENS: usize = 128;
 pub(crate) fn calibrate(flags: &CalibrateFlags) -> anyhow::Result<()> {
     let model = OpenedModel::open(&flags.model)?;
     let drafter = model.paths.drafter.clone().context("there is no drafter; name one with --drafter")?;
-    let placed = model.place(&flags.model, LANES)?;
+    let placed = model.place(&flags.model, &model.target_options(&flags.model, LANES)?)?;
     ensure!(placed.target.limits().has_confidence, "this drafter has no confidence head to calibrate");
     let target: Box<dyn Target + Send> = placed.target;
     let mut lanes = Lanes::new(target, Options { force_drafts: true, copies: false, ..Options::default() });

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::{Context, bail};
+use forerunner_engine::TargetOptions;
 use forerunner_engine::gates::{self, GateLanes, GateSettings, Planted, PlantedFault};
 use forerunner_lanes::{Lanes, Options, Target};
 
@@ -23,7 +24,9 @@ const SHARED: [usize; 3] = [4, 8, 16];
 /// Runs every gate; an error when one fails.
 pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
     let model = OpenedModel::open(&flags.model)?;
-    let mut placed = model.place(&flags.model, LANES)?;
+    // Every device is checked on the path of those that run by themselves.
+    let options = TargetOptions { queues_ahead: true, ..model.target_options(&flags.model, LANES)? };
+    let mut placed = model.place(&flags.model, &options)?;
     let cases = cases(&model.text, flags.prompts)?;
     say(format_args!("check of {} on {}, {} prompts", model.paths.name, placed.device, cases.len()))?;
     let settings = GateSettings {

@@ -31,6 +31,8 @@ impl Clock for ScriptedClock {
 /// What rounds and holds take.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ScriptedCosts {
+    /// Every round that is queued while none is on its way: the host's time between two rounds.
+    pub gap_ms: f64,
     /// Every round.
     pub round_ms: f64,
     /// Every row of it.
@@ -54,6 +56,7 @@ pub struct ScriptedCosts {
 impl ScriptedCosts {
     /// Nothing costs anything.
     pub const NONE: ScriptedCosts = ScriptedCosts {
+        gap_ms: 0.0,
         round_ms: 0.0,
         row_ms: 0.0,
         hold_ms: 0.0,

@@ -18,10 +18,11 @@ pub(super) fn check_round(
     vocabulary: u32,
     known: impl Fn(usize) -> Option<Known>,
 ) {
-    let rows: usize = round.windows.iter().map(|window| window.tokens.len()).sum();
+    let rows: usize = round.windows.iter().map(Window::rows).sum();
+    let tokens: usize = round.windows.iter().map(|window| window.tokens.len()).sum();
     assert!(!round.windows.is_empty(), "a round without windows");
     assert!(rows <= limits.rows, "{rows} rows where {} are the most", limits.rows);
-    assert_eq!(rows, round.tokens.len(), "windows and tokens differ in number");
+    assert_eq!(tokens, round.tokens.len(), "windows and tokens differ in number");
     for (index, window) in round.windows.iter().enumerate() {
         let lane = window.lane;
         let again = round.windows[..index].iter().any(|other| other.lane == lane);
@@ -35,9 +36,13 @@ pub(super) fn check_round(
 }
 
 fn check_window(window: &Window, limits: &Limits, known: Known) {
-    let (lane, rows) = (window.lane, window.tokens.len());
+    let (lane, rows) = (window.lane, window.rows());
     assert_eq!(window.position, known.length, "lane {lane} is at another position than its window");
-    assert_eq!(window.pending, PendingSource::Host, "lane {lane}: the fake reads tokens from the host only");
+    match window.pending {
+        PendingSource::Host => {}
+        PendingSource::Held => assert!(window.drafts > 0, "lane {lane}: no drafts, but held ones"),
+        PendingSource::LastDraw => assert_eq!(rows, 1, "lane {lane}: rows behind a draw that is not read"),
+    }
     assert!(rows > window.drafts, "lane {lane}: {rows} rows with {} drafts", window.drafts);
     let end = window.position + rows;
     assert!(end <= known.context, "lane {lane}: row {end} of a context of {}", known.context);

@@ -7,6 +7,7 @@ mod clock;
 mod contract;
 mod drafter;
 mod prefixes;
+mod queue;
 mod random;
 mod script;
 mod target;

@@ -75,6 +75,8 @@ pub enum Fault {
     RemembersChunks,
     /// Drafting changes the seed of draws.
     DrafterDisturbsDraws,
+    /// A lane's last draw, which only the target knows, is the one before.
+    ForgetsLastDraw,
     /// The state stored at a page border is the one before the chunk's last row.
     StoresStateOfRowBefore,
     /// A prefix is found by its length alone.

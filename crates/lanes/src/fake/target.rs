@@ -4,12 +4,13 @@ use super::clock::ScriptedClock;
 use super::contract::{Known, check_round};
 use super::drafter::DraftAt;
 use super::prefixes::{Prefixes, Stored, name};
+use super::queue::Queue;
 use super::random::fold;
 use super::script::{Experts, FakeScript, Fault, rule_key};
 use crate::allocate::Holding;
 use crate::target::{
-    HeldDraft, Limits, OpenLane, Round, RoundOut, SamplingRule, Target, TargetError, TokenId, Window,
-    WindowOut,
+    HeldDraft, Limits, OpenLane, PendingSource, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
+    Window, WindowOut,
 };
 
 /// A target whose next token is a hash of the whole history, the rule and the position.
@@ -23,11 +24,14 @@ pub struct FakeTarget {
     rounds: u64,
     opens: u64,
     prefixes: Prefixes,
+    queue: Queue,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Lane {
     known: Known,
+    /// The token that its last row drew.
+    last_draw: TokenId,
     /// Hash of the committed history.
     state: u64,
     /// Hash of the sampling rule.
@@ -36,6 +40,16 @@ struct Lane {
     pages: usize,
     /// Name of the committed tokens in the stored prefixes.
     name: u64,
+}
+
+impl Lane {
+    /// A window's tokens, the one that only the target knows included.
+    fn tokens<'a>(&'a self, round: &Round<'a>, window: &Window) -> &'a [TokenId] {
+        match window.pending {
+            PendingSource::LastDraw => std::slice::from_ref(&self.last_draw),
+            PendingSource::Host | PendingSource::Held => &round.tokens[window.tokens.clone()],
+        }
+    }
 }
 
 impl FakeTarget {
@@ -48,6 +62,7 @@ impl FakeTarget {
             rounds: 0,
             opens: 0,
             prefixes: Prefixes::default(),
+            queue: Queue::default(),
             limits,
             script,
         }
@@ -85,10 +100,30 @@ impl FakeTarget {
         self.script.fault == Some(fault)
     }
 
+    /// Runs a round at once; what it takes.
+    fn compute(&mut self, round: &Round<'_>, out: &mut RoundOut) -> f64 {
+        out.clear();
+        out.distinct_experts = self.distinct_experts(round);
+        for window in round.windows {
+            let (drawn, held) = (out.drawn.len(), out.held.len());
+            let accepted = self.verify(round, window, out);
+            if window.hold > 0 {
+                self.hold(window, out.drawn[drawn + accepted], out);
+                if self.fault(Fault::DrafterDisturbsDraws) {
+                    self.lanes[window.lane].as_mut().expect("checked to be open").key += 1;
+                }
+            }
+            let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
+            out.windows.push(WindowOut { drawn, accepted, held });
+        }
+        self.milliseconds(round, out.distinct_experts)
+    }
+
     fn check_failures(&self, round: &Round<'_>) -> Result<(), TargetError> {
         let failures = &self.script.failures;
-        if failures.rounds.contains(&self.rounds) {
-            return Err(TargetError::Failed(format!("round {} was told to fail", self.rounds)));
+        let round_number = self.rounds - 1;
+        if failures.rounds.contains(&round_number) {
+            return Err(TargetError::Failed(format!("round {round_number} was told to fail")));
         }
         for lane in round.windows.iter().filter_map(|window| self.lanes[window.lane].as_ref()) {
             let hit = |&&(seed, length): &&(u64, usize)| seed == lane.seed && lane.known.length >= length;
@@ -104,7 +139,7 @@ impl FakeTarget {
     /// Draws, accepts and keeps one window.
     fn verify(&mut self, round: &Round<'_>, window: &Window, out: &mut RoundOut) -> usize {
         let lane = self.lanes[window.lane].expect("checked to be open");
-        let tokens = &round.tokens[window.tokens.clone()];
+        let tokens = lane.tokens(round, window);
         let committed_rows = tokens.len() - window.drafts;
         let mut state = lane.state;
         let mut state_before = state;
@@ -123,9 +158,14 @@ impl FakeTarget {
         if self.fault(Fault::NeighbourLeaks) && window.tokens.start > 0 {
             state = fold(state, u64::from(round.tokens[window.tokens.start - 1]));
         }
+        let first_draw = out.drawn.len();
         let accepted =
             if window.draws { self.draw_rows(window, tokens, &mut state, lane.key, out) } else { 0 };
+        let forgets = self.fault(Fault::ForgetsLastDraw);
         let lane = self.lanes[window.lane].as_mut().expect("checked to be open");
+        if window.draws && !forgets {
+            lane.last_draw = out.drawn[first_draw + accepted];
+        }
         lane.state = state;
         lane.known.length = window.position + committed_rows + accepted;
         accepted
@@ -195,16 +235,18 @@ impl FakeTarget {
         }
     }
 
-    fn charge(&self, round: &Round<'_>, distinct_experts: usize) {
+    /// What the round takes.
+    fn milliseconds(&self, round: &Round<'_>, distinct_experts: usize) -> f64 {
         let mut holding = Holding::default();
         round.windows.iter().for_each(|window| holding.add(window.hold));
         let costs = &self.script.costs;
-        let mut ms = costs.round_ms(round.tokens.len()) + costs.hold_ms(holding.lanes, holding.depth);
+        let rows = round.windows.iter().map(Window::rows).sum();
+        let mut ms = costs.round_ms(rows) + costs.hold_ms(holding.lanes, holding.depth);
         for window in round.windows {
-            ms += costs.context_ms(window.position, window.tokens.len(), window.hold);
+            ms += costs.context_ms(window.position, window.rows(), window.hold);
         }
         ms += costs.expert_ms * distinct_experts as f64;
-        self.clock.charge(ms * costs.noise(self.rounds));
+        ms * costs.noise(self.rounds)
     }
 
     /// Distinct experts of the round's rows. Rows on the text that the target itself would write keep to its
@@ -215,7 +257,7 @@ impl FakeTarget {
         for window in round.windows.iter().filter(|_| of > 0) {
             let lane = self.lanes[window.lane].as_ref().expect("checked to be open");
             let mut state = lane.state;
-            for (row, &token) in round.tokens[window.tokens.clone()].iter().enumerate() {
+            for (row, &token) in lane.tokens(round, window).iter().enumerate() {
                 let topic = fold(lane.key, (window.position / 64) as u64);
                 let expected = row == 0 || token == self.script.draw(state, lane.key, window.position + row);
                 let pick = if expected { topic } else { fold(topic, u64::from(token)) };
@@ -259,35 +301,38 @@ impl Target for FakeTarget {
         let Stored { length, name, state } = self.prefixes.find(open.prompt, self.limits.page, by_length);
         let known = Known { length, prompt, context, drafted: open.drafted };
         let (key, seed) = (rule_key(open.rule), open.rule.seed);
-        self.lanes[lane] = Some(Lane { known, state, key, seed, pages, name });
+        self.lanes[lane] = Some(Lane { known, last_draw: 0, state, key, seed, pages, name });
         Ok(length)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        self.queue.check(round, self.limits.page);
+        self.rounds += 1;
+        if self.queue.has_failed() {
+            // Void: the lane is not where this round begins, and nobody will read it.
+            return Ok(());
+        }
         let known = |lane: usize| self.lanes.get(lane).copied().flatten().map(|lane| lane.known);
         check_round(round, &self.limits, self.script.vocabulary, known);
-        let failed = self.check_failures(round);
-        self.rounds += 1;
-        failed?;
-        out.clear();
-        out.distinct_experts = self.distinct_experts(round);
-        for window in round.windows {
-            let (drawn, held) = (out.drawn.len(), out.held.len());
-            let accepted = self.verify(round, window, out);
-            if window.hold > 0 {
-                self.hold(window, out.drawn[drawn + accepted], out);
-                if self.fault(Fault::DrafterDisturbsDraws) {
-                    self.lanes[window.lane].as_mut().expect("checked to be open").key += 1;
-                }
-            }
-            let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
-            out.windows.push(WindowOut { drawn, accepted, held });
+        if self.queue.is_idle() {
+            self.clock.charge(self.script.costs.gap_ms);
         }
-        self.charge(round, out.distinct_experts);
+        let mut queued = self.queue.take_spare();
+        queued.failed = self.check_failures(round).err();
+        if queued.failed.is_none() {
+            queued.milliseconds = self.compute(round, &mut queued.out);
+        }
+        self.queue.push(queued, round);
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        self.clock.charge(self.queue.read(out)?);
         Ok(())
     }
 
     fn close(&mut self, lane: usize) {
+        assert!(self.queue.is_idle(), "lane {lane} closes while a round is not read");
         let closed = self.lanes[lane].take().unwrap_or_else(|| panic!("lane {lane} is closed already"));
         if !self.fault(Fault::LeaksPages) {
             self.pages_free += closed.pages;

@@ -47,8 +47,15 @@ impl World {
         let rows =
             [1, 2, lanes as u64, 1 + random.below(12), 40 * lanes as u64][random.below(5) as usize] as usize;
         let block = [0, 1, 4, 7][random.below(4) as usize];
-        let limits =
-            Limits { lanes, context: 160, rows, block, has_confidence: random.chance(0.5), page: 16 };
+        let limits = Limits {
+            lanes,
+            context: 160,
+            rows,
+            block,
+            has_confidence: random.chance(0.5),
+            page: 16,
+            queues_ahead: random.chance(0.5),
+        };
         // Memory for everything, or for about two lanes, so that the queue has to wait, or too little for some.
         let pages = [1000, 1000, 14, 6][random.below(4) as usize];
         let drafter = drafter(random);

@@ -10,8 +10,8 @@ mod windows;
 
 use forerunner_tensor::{
     Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBack, RopeTable, RoundKey,
-    RouteRule, Routing, Rows, bf16,
+    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart, RopeTable,
+    RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
 pub use draws::{RowTables, draw_token, gumbel, philox4x32_10, uniform};
@@ -30,6 +30,7 @@ impl Device for OracleDevice {
     type Buffer<T: Element> = Vec<T>;
     type Matrix = OracleMatrix;
     type Experts = Vec<OracleExpert>;
+    type ReadBack = Vec<u32>;
 
     fn name(&self) -> &str {
         "oracle"
@@ -37,6 +38,10 @@ impl Device for OracleDevice {
 
     fn mode(&self) -> &str {
         "scalar"
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        false
     }
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Vec<T>, DeviceError> {
@@ -47,14 +52,19 @@ impl Device for OracleDevice {
         buffer[offset..offset + values.len()].copy_from_slice(values);
     }
 
-    fn read_back(&self, parts: &mut [ReadBack<'_, Self>]) -> Result<(), DeviceError> {
-        for part in parts {
+    fn queue_read_back(&self, parts: &[ReadBackPart<'_, Self>]) -> Vec<u32> {
+        let words = |part: &ReadBackPart<'_, Self>| -> Vec<u32> {
             match part {
-                ReadBack::I32(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
-                ReadBack::F32(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
-                ReadBack::Accepted(buffer, out) => out.copy_from_slice(&buffer[..out.len()]),
+                ReadBackPart::I32(buffer, len) => bytemuck::cast_slice(&buffer[..*len]).to_vec(),
+                ReadBackPart::F32(buffer, len) => bytemuck::cast_slice(&buffer[..*len]).to_vec(),
+                ReadBackPart::Accepted(buffer, len) => bytemuck::cast_slice(&buffer[..*len]).to_vec(),
             }
-        }
+        };
+        parts.iter().flat_map(words).collect()
+    }
+
+    fn wait(&self, read_back: Vec<u32>, words: &mut [u32]) -> Result<(), DeviceError> {
+        words.copy_from_slice(&read_back);
         Ok(())
     }
 
@@ -219,6 +229,18 @@ impl Device for OracleDevice {
         drawn: &mut Vec<i32>,
     ) {
         draws::draw(logits, rules, rows, tables, count, drawn);
+    }
+
+    fn held_tokens(
+        &self,
+        windows: &Vec<DeviceWindow>,
+        count: usize,
+        accepted: &Vec<Accepted>,
+        drafts: &Vec<i32>,
+        size: usize,
+        rows: &mut Rows<Self>,
+    ) {
+        windows::held_tokens(&windows[..count], accepted, drafts, size, rows);
     }
 
     fn accept(

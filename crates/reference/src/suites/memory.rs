@@ -1,6 +1,6 @@
 //! Buffers, read-backs and rounds: what goes up comes down, and a replayed round reads the arrays of now.
 
-use forerunner_tensor::{Accepted, Device, DeviceError, ReadBack, RoundKey, bf16};
+use forerunner_tensor::{Accepted, Device, DeviceError, ReadBackPart, RoundKey, bf16};
 
 use super::ops::Group;
 use super::report::Report;
@@ -8,10 +8,11 @@ use super::report::Report;
 /// Runs the checks of [`Group::Memory`].
 pub(super) fn check<D: Device>(device: &D, report: &mut Report) {
     let group = Group::Memory.name();
-    let checks: [(&str, Result<bool, DeviceError>); 4] = [
+    let checks: [(&str, Result<bool, DeviceError>); 5] = [
         ("a fresh buffer is zeros", fresh_buffer(device)),
         ("values come back from the offset they were written to", offsets(device)),
         ("a read-back copies the first values of every part", read_back(device)),
+        ("a read-back reads what was there when it was queued", early_read_back(device)),
         ("a round that is run again reads what was uploaded since", rounds(device)),
     ];
     for (claim, outcome) in checks {
@@ -44,20 +45,35 @@ fn offsets<D: Device>(device: &D) -> Result<bool, DeviceError> {
 }
 
 fn read_back<D: Device>(device: &D) -> Result<bool, DeviceError> {
-    let outcome = Accepted { drafts: 1, anchor: 2, length: 3, reserved: 0 };
+    let outcome = Accepted { drafts: 1, anchor: 2, length: 3, block: -1 };
     let mut ids = device.allocate::<i32>(8)?;
     let mut floats = device.allocate::<f32>(8)?;
     let mut outcomes = device.allocate::<Accepted>(8)?;
     device.upload(&mut ids, 0, &[5, -6, 7]);
     device.upload(&mut floats, 0, &[0.5, -0.25]);
     device.upload(&mut outcomes, 1, &[outcome]);
-    let (mut id, mut float, mut accepted) = ([0; 2], [0.0; 3], [Accepted::default(); 2]);
-    device.read_back(&mut [
-        ReadBack::I32(&ids, &mut id),
-        ReadBack::F32(&floats, &mut float),
-        ReadBack::Accepted(&outcomes, &mut accepted),
-    ])?;
-    Ok(id == [5, -6] && float == [0.5, -0.25, 0.0] && accepted == [Accepted::default(), outcome])
+    let parts =
+        [ReadBackPart::I32(&ids, 2), ReadBackPart::F32(&floats, 3), ReadBackPart::Accepted(&outcomes, 2)];
+    let mut words = [7; 13];
+    device.wait(device.queue_read_back(&parts), &mut words)?;
+    let (id, float, accepted) = (&words[..2], &words[2..5], &words[5..]);
+    Ok(bytemuck::cast_slice::<_, i32>(id) == [5, -6]
+        && bytemuck::cast_slice::<_, f32>(float) == [0.5, -0.25, 0.0]
+        && bytemuck::cast_slice::<_, Accepted>(accepted) == [Accepted::default(), outcome])
+}
+
+/// Two read-backs on their way, and the buffer written after each was queued.
+fn early_read_back<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    let mut ids = device.allocate::<i32>(2)?;
+    device.upload(&mut ids, 0, &[1, 2]);
+    let first = device.queue_read_back(&[ReadBackPart::I32(&ids, 2)]);
+    device.upload(&mut ids, 0, &[3, 4]);
+    let second = device.queue_read_back(&[ReadBackPart::I32(&ids, 2)]);
+    device.upload(&mut ids, 0, &[5, 6]);
+    let mut words = [[0; 2]; 2];
+    device.wait(first, &mut words[0])?;
+    device.wait(second, &mut words[1])?;
+    Ok(words == [[1, 2], [3, 4]])
 }
 
 /// Gathers two rows in a round that is run three times, with other rows and another index each time.

@@ -13,6 +13,8 @@ pub(crate) struct ScriptedTarget {
     limits: Limits,
     reply: Vec<TokenId>,
     prompts: Vec<Option<usize>>,
+    /// The round that was queued.
+    out: RoundOut,
 }
 
 impl ScriptedTarget {
@@ -21,7 +23,7 @@ impl ScriptedTarget {
         let mut tokens = tokenizer.encode(reply, false).expect("tokens");
         tokens.push(tokenizer.token_to_id(END).expect("the demo model has it"));
         let prompts = vec![None; limits.lanes];
-        ScriptedTarget { limits, reply: tokens, prompts }
+        ScriptedTarget { limits, reply: tokens, prompts, out: RoundOut::default() }
     }
 
     /// What is drawn for this position of a lane.
@@ -42,8 +44,8 @@ impl Target for ScriptedTarget {
         Ok(0)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
-        out.clear();
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        let mut out = RoundOut::default();
         for window in round.windows {
             let tokens = &round.tokens[window.tokens.clone()];
             let (drawn, held) = (out.drawn.len(), out.held.len());
@@ -60,6 +62,12 @@ impl Target for ScriptedTarget {
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
             out.windows.push(WindowOut { drawn, accepted, held });
         }
+        self.out = out;
+        Ok(())
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        *out = std::mem::take(&mut self.out);
         Ok(())
     }
 

@@ -145,7 +145,15 @@ fn demo_text() -> Arc<TextModel> {
 }
 
 fn limits() -> Limits {
-    Limits { lanes: PARALLEL, context: CONTEXT, rows: 256, block: 6, has_confidence: true, page: 256 }
+    Limits {
+        lanes: PARALLEL,
+        context: CONTEXT,
+        rows: 256,
+        block: 6,
+        has_confidence: true,
+        page: 256,
+        queues_ahead: false,
+    }
 }
 
 fn engine(target: Box<dyn Target + Send>, text: &TextModel) -> Engine {
@@ -184,9 +192,13 @@ impl Target for Paced {
         self.target.open(lane, open)
     }
 
-    fn round(&mut self, round: &Round<'_>, out: &mut RoundOut) -> Result<(), TargetError> {
+    fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
         std::thread::sleep(self.pause);
-        self.target.round(round, out)
+        self.target.queue(round)
+    }
+
+    fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
+        self.target.read(out)
     }
 
     fn close(&mut self, lane: usize) {

@@ -2,7 +2,7 @@
 
 use forerunner_tensor::{
     Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, NO_LANE, PageTable, ReadBack, RopeTable,
+    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, NO_LANE, PageTable, ReadBackPart, RopeTable,
     RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
@@ -50,6 +50,7 @@ impl Device for Faulty {
     type Buffer<T: Element> = Vec<T>;
     type Matrix = OracleMatrix;
     type Experts = Vec<OracleExpert>;
+    type ReadBack = Vec<u32>;
 
     fn name(&self) -> &str {
         "faulty oracle"
@@ -57,6 +58,10 @@ impl Device for Faulty {
 
     fn mode(&self) -> &str {
         OracleDevice.mode()
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        OracleDevice.is_asynchronous()
     }
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Vec<T>, DeviceError> {
@@ -68,16 +73,24 @@ impl Device for Faulty {
         OracleDevice.upload(buffer, offset, values);
     }
 
-    fn read_back(&self, parts: &mut [ReadBack<'_, Self>]) -> Result<(), DeviceError> {
-        let read = if self.is(Fault::LastPartNotRead) { parts.len() - 1 } else { parts.len() };
-        for part in &mut parts[..read] {
-            match part {
-                ReadBack::I32(buffer, out) => OracleDevice.download(buffer, 0, out)?,
-                ReadBack::F32(buffer, out) => OracleDevice.download(buffer, 0, out)?,
-                ReadBack::Accepted(buffer, out) => OracleDevice.download(buffer, 0, out)?,
-            }
+    fn queue_read_back(&self, parts: &[ReadBackPart<'_, Self>]) -> Vec<u32> {
+        let part = |part: &ReadBackPart<'_, Self>| -> Vec<u32> {
+            OracleDevice.queue_read_back(&[match part {
+                ReadBackPart::I32(buffer, len) => ReadBackPart::I32(*buffer, *len),
+                ReadBackPart::F32(buffer, len) => ReadBackPart::F32(*buffer, *len),
+                ReadBackPart::Accepted(buffer, len) => ReadBackPart::Accepted(*buffer, *len),
+            }])
+        };
+        let mut words: Vec<u32> = parts.iter().flat_map(part).collect();
+        if let Some(last) = parts.last().filter(|_| self.is(Fault::LastPartNotRead)) {
+            let read = words.len() - last.words();
+            words[read..].fill(0);
         }
-        Ok(())
+        words
+    }
+
+    fn wait(&self, read_back: Vec<u32>, words: &mut [u32]) -> Result<(), DeviceError> {
+        OracleDevice.wait(read_back, words)
     }
 
     fn download<T: Element>(&self, buffer: &Vec<T>, offset: usize, out: &mut [T]) -> Result<(), DeviceError> {
@@ -309,6 +322,25 @@ impl Device for Faulty {
         let rows = tamper::rows(self.fault, rows);
         let tables = tamper::draw_tables(self.fault, tables);
         OracleDevice.draw(logits, &rules, &rows, &tables, count, drawn);
+    }
+
+    fn held_tokens(
+        &self,
+        windows: &Vec<DeviceWindow>,
+        count: usize,
+        accepted: &Vec<Accepted>,
+        drafts: &Vec<i32>,
+        size: usize,
+        rows: &mut Rows<Self>,
+    ) {
+        let mut accepted = accepted.clone();
+        if self.is(Fault::HeldByWindow) {
+            let of_window = |(window, accepted): (usize, &mut Accepted)| accepted.block = window as i32;
+            accepted.iter_mut().enumerate().for_each(of_window);
+        }
+        let mut plain = tamper::rows(None, rows);
+        OracleDevice.held_tokens(windows, count, &accepted, drafts, size, &mut plain);
+        rows.token = plain.token;
     }
 
     fn accept(

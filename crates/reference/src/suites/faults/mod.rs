@@ -45,7 +45,7 @@ macro_rules! faults {
 faults! {
     /// `upload` writes from the start.
     UploadOffsetIgnored: Parity in Memory;
-    /// `read_back` does not look at the last part.
+    /// `queue_read_back` does not look at the last part.
     LastPartNotRead: Parity in Memory;
     /// `embed` gives the row of the token after.
     EmbedsNextToken: Parity in Embed;
@@ -95,6 +95,8 @@ faults! {
     AcceptsOneMore: Parity in Draws;
     /// `accept` counts the accepted drafts without the anchor.
     AnchorNotCounted: Parity in Draws;
+    /// `held_tokens` takes the block with the window's number.
+    HeldByWindow: Parity in Drafter;
     /// `draft_rows` hides what is after a row in its block.
     BlockRowsCausal: Parity in Drafter;
     /// `draft_rows` numbers blocks by window.

@@ -46,9 +46,9 @@ impl Windows {
             row_count: rows.count as i32,
             draft_count: drafts as i32,
             first_draw: if draws { self.drawn.len() as i32 } else { -1 },
-            block: -1,
+            block: if draws { lane as i32 % 3 - 1 } else { -1 },
             counted: i32::from(!lane.is_multiple_of(3)),
-            reserved: 0,
+            previous: -1,
         });
         if draws {
             self.draw(lane, rows, drafts);
@@ -93,14 +93,15 @@ impl Accept {
         let mut values = vec![Accepted::default(); windows.windows.len()];
         device.download(accepted, 0, &mut values)?;
         let mut outcomes =
-            Output { name: "accepted", bound: Bound::Exact, keys: vec![], width: 3, values: vec![] };
+            Output { name: "accepted", bound: Bound::Exact, keys: vec![], width: 4, values: vec![] };
         let mut counted =
             Output { name: "counts", bound: Bound::Exact, keys: vec![], width: VOCABULARY, values: vec![] };
         for (window, accepted) in windows.windows.iter().zip(values) {
             if let Ok(lane) = usize::try_from(window.lane) {
                 let key = Key::Row { lane, position: self.lanes()[lane].start };
                 outcomes.keys.push(key);
-                outcomes.values.extend([accepted.drafts, accepted.anchor, accepted.length].map(f64::from));
+                let Accepted { drafts, anchor, length, block } = accepted;
+                outcomes.values.extend([drafts, anchor, length, block].map(f64::from));
                 counted.keys.push(key);
                 counted.values.extend(&counts[lane * VOCABULARY..(lane + 1) * VOCABULARY]);
             }

@@ -10,6 +10,7 @@ mod draw;
 mod embed;
 mod experts;
 mod feed_forward;
+mod held_tokens;
 mod host;
 mod linear;
 mod moves;
@@ -44,7 +45,7 @@ pub enum Group {
     Moves,
     /// `draw`, `accept`
     Draws,
-    /// `draft_rows`, `draft_chain`
+    /// `held_tokens`, `draft_rows`, `draft_chain`
     Drafter,
 }
 
@@ -148,6 +149,7 @@ pub(super) fn visit<V: Visitor>(group: Group, visitor: &mut V) {
             accept::visit(visitor);
         }
         Group::Drafter => {
+            held_tokens::visit(visitor);
             draft_rows::visit(visitor);
             draft_chain::visit(visitor);
         }
