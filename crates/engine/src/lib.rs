@@ -13,7 +13,7 @@ mod prefix;
 mod request;
 mod thread;
 
-pub use device_target::{DeviceTarget, TargetOptions};
+pub use device_target::{DeviceTarget, TargetOptions, kept_page_bytes};
 pub use handle::{Engine, EngineHandle};
 pub use request::{
     Counts, EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,

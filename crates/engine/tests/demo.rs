@@ -16,14 +16,14 @@ fn target(device: CpuDevice, lanes: usize) -> DeviceTarget<CpuDevice> {
     support::target(device, lanes, 1024)
 }
 
-/// Settings that the golden replies were made with.
-fn settings(shared: &[usize]) -> GateSettings {
+/// Settings that the golden replies were made with, but for their length.
+fn settings(shared: usize, max_tokens: usize) -> GateSettings {
     GateSettings {
-        max_tokens: 96,
+        max_tokens,
         stop_tokens: vec![2, 7],
         seed: 1,
-        shared: shared.to_vec(),
-        prompt_cache: true,
+        shared: vec![shared],
+        prompt_cache_pages: support::CACHE_PAGES,
     }
 }
 
@@ -52,10 +52,13 @@ fn greedy_replies_are_the_golden_ones() {
     }
 }
 
-fn check_gates(lanes: &mut GateLanes, cases: &[GateCase], shared: &[usize]) -> Vec<String> {
-    let outcomes = [0.0, 0.8]
-        .into_iter()
-        .flat_map(|temperature| gates::run(lanes, cases, &settings(shared), temperature));
+fn check_gates(
+    lanes: &mut GateLanes,
+    cases: &[GateCase],
+    settings: &GateSettings,
+    temperature: f32,
+) -> Vec<String> {
+    let outcomes = gates::run(lanes, cases, settings, temperature).into_iter();
     let failed = outcomes.inspect(|outcome| println!("{outcome}")).filter(|outcome| !outcome.passed());
     failed.map(|outcome| outcome.name).collect()
 }
@@ -64,10 +67,12 @@ fn check_gates(lanes: &mut GateLanes, cases: &[GateCase], shared: &[usize]) -> V
 fn all_gates_pass() {
     for mode in Mode::supported() {
         // The portable mode is slow; its kernels have suites of their own.
-        let cases = cases(if mode == Mode::Portable { 3 } else { 8 });
+        let cases = cases(if mode == Mode::Portable { 2 } else { 8 });
         let mut lanes = lanes(target(device(mode), 8));
-        let failed = check_gates(&mut lanes, &cases, &[8]);
-        assert!(failed.is_empty(), "{}: {failed:?}", mode.name());
+        for temperature in [0.0, 0.8] {
+            let failed = check_gates(&mut lanes, &cases, &settings(8, 96), temperature);
+            assert!(failed.is_empty(), "{}: {failed:?}", mode.name());
+        }
         assert_eq!(lanes.pages_in_use(), 0);
     }
 }
@@ -79,10 +84,14 @@ fn every_planted_fault_fails_its_gate() {
         (PlantedFault::Neighbours, "among 4 lanes"),
         (PlantedFault::Leftovers, "after a cancel"),
         (PlantedFault::Prefixes, "resumed = fresh"),
+        (PlantedFault::Leftovers, "cancels at every round"),
+        (PlantedFault::Drafts, "guards on drafted"),
+        (PlantedFault::Evictions, "after an eviction"),
+        (PlantedFault::PrefixDrafts, "accepted drafts"),
         (PlantedFault::Ahead, "alone = among 4 lanes"),
     ] {
         let planted = Planted::new(target(device(Mode::supported().next().expect("a mode")), 4), fault);
-        let failed = check_gates(&mut lanes(planted), &cases(4), &[4]);
+        let failed = check_gates(&mut lanes(planted), &cases(2), &settings(4, 32), 0.8);
         assert!(
             failed.iter().any(|name| name.contains(gate)),
             "{fault:?} was not caught by {gate}: {failed:?}"

@@ -72,6 +72,11 @@ impl Default for Guards {
 }
 
 impl Guards {
+    /// Guards that all begin on a side.
+    pub(crate) fn resting(side: Side) -> Self {
+        Guards { guards: vec![Some(Guard::new(side, 0.0)); LANES.len() * BANDS], last: None }
+    }
+
     /// The side of a round of this kind.
     pub(crate) fn side(&self, key: GuardKey) -> Side {
         match &self.guards[key.index()] {

@@ -10,6 +10,7 @@ use crate::chances::Calibration;
 use crate::clock::{Clock, SystemClock};
 use crate::cost::CostTable;
 use crate::deliver::Delivery;
+use crate::guard::Side;
 use crate::guards::{GuardState, Guards};
 use crate::live_costs::LiveCosts;
 use crate::overhead::Overheads;
@@ -310,6 +311,17 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// What the guards have found, for each kind of round that has been seen.
     pub fn guards(&self) -> impl Iterator<Item = GuardState> {
         self.guards.states()
+    }
+
+    /// Puts every guard on a side, as if it had been found to be the cheaper one, and forgets what was measured: for
+    /// gates, since no text may depend on it.
+    pub fn rest_guards(&mut self, side: Side) {
+        self.guards = Guards::resting(side);
+    }
+
+    /// Sets [`Options::force_drafts`]; what it was.
+    pub fn force_drafts(&mut self, force: bool) -> bool {
+        std::mem::replace(&mut self.options.force_drafts, force)
     }
 
     /// Records the confidences of the next `most` windows that verify drafts.

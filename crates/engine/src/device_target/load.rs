@@ -35,6 +35,16 @@ pub(super) fn pages_for(tokens: usize) -> usize {
     (tokens + MAX_WINDOW).div_ceil(PAGE)
 }
 
+fn page_bytes(target: &TargetConfig, drafter: Option<&DrafterCheckpoint>) -> usize {
+    let drafter_bytes = drafter.map_or(0, |drafter| dspark::key_value_bytes(drafter.config()));
+    (lfm2::key_value_bytes(target) + drafter_bytes) * PAGE
+}
+
+/// Bytes of a page that is kept for later prompts. It has at most one convolution state.
+pub fn kept_page_bytes(target: &TargetConfig, drafter: Option<&DrafterCheckpoint>) -> usize {
+    page_bytes(target, drafter) + state_bytes(target)
+}
+
 impl<D: Device> DeviceTarget<D> {
     /// Loads `target`, and `drafter` if there is one, onto `device`.
     pub fn load(
@@ -45,12 +55,8 @@ impl<D: Device> DeviceTarget<D> {
     ) -> Result<Self, ModelError> {
         let config = target.config();
         let pages_per_lane = pages_for(options.context);
-        let token_bytes = lfm2::key_value_bytes(config)
-            + drafter.map_or(0, |drafter| dspark::key_value_bytes(drafter.config()));
-        let page_bytes = token_bytes * PAGE;
-        let affordable = options.key_value_bytes / page_bytes.max(1);
-        // A page that is kept has at most one convolution state.
-        let kept = options.prompt_cache_bytes / (page_bytes + state_bytes(config)).max(1);
+        let affordable = options.key_value_bytes / page_bytes(config, drafter).max(1);
+        let kept = options.prompt_cache_bytes / kept_page_bytes(config, drafter).max(1);
         let pages = (options.lanes * pages_per_lane).min(affordable.max(1)) + kept;
         let positions = pages_per_lane * PAGE;
         let draws = options.rows.min(options.lanes * MAX_WINDOW);

@@ -22,7 +22,7 @@ use queue::{Outcome, Queue, QueuedRound, Shape};
 use resume::Reservation;
 use staging::Staging;
 
-pub use load::TargetOptions;
+pub use load::{TargetOptions, kept_page_bytes};
 
 /// An LFM2 target and its drafter on device `D`, behind the scheduler's seam.
 pub struct DeviceTarget<D: Device> {

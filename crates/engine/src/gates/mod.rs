@@ -1,10 +1,12 @@
-//! The equalities that the product promises, run on this machine: drafted = plain, shared = alone, after a
-//! cancel = alone, resumed = fresh.
+//! The equalities that the product promises, run on this machine: drafted = plain whatever the guards say, shared =
+//! alone, after and beside a cancel = alone, resumed = fresh, after an eviction too.
 //!
 //! A gate compares token ids reply by reply and stops at nothing: it reports the first differing token of the
 //! first differing reply and how many replies differ.
 
+mod cancels;
 mod first;
+mod guards;
 mod planted;
 mod replies;
 mod resumed;
@@ -35,8 +37,8 @@ pub struct GateSettings {
     pub seed: u64,
     /// Numbers of lanes to share, such as 4, 8 and 16; those above the engine's lanes are left out.
     pub shared: Vec<usize>,
-    /// Whether the target stores prefixes, which are then resumed.
-    pub prompt_cache: bool,
+    /// Pages that the target stores of earlier prompts at most; 0 when it resumes none.
+    pub prompt_cache_pages: usize,
 }
 
 /// A gate's outcome.
@@ -134,10 +136,23 @@ pub fn run(
         .map(|(rounds, sequence)| replies_after_cancel(lanes, sequence, rounds % 8))
         .collect();
     outcomes.push(compare(format!("after a cancel = alone, {manner}"), cases, &plain, &after_cancel));
-    if settings.prompt_cache {
-        outcomes.push(resumed::resumed(lanes, cases, settings, temperature, &manner));
+    let yardstick = Yardstick { rules: &rules, plain: &plain, manner: &manner };
+    outcomes.push(cancels::at_every_round(lanes, cases, settings, &yardstick));
+    outcomes.extend(guards::guarded(lanes, cases, settings, &yardstick));
+    if settings.prompt_cache_pages > 0 {
+        outcomes.extend(resumed::resumed(lanes, cases, settings, temperature, &manner));
     }
     outcomes
+}
+
+/// What replies are compared with.
+struct Yardstick<'a> {
+    /// One rule a case.
+    rules: &'a [SamplingRule],
+    /// The replies of each case alone, without drafts.
+    plain: &'a [Vec<TokenId>],
+    /// How tokens are drawn, for names.
+    manner: &'a str,
 }
 
 /// Replies to one prompt as one: the first that differs from the others, so that a comparison finds it.
@@ -146,7 +161,7 @@ fn agree(copies: Vec<Vec<TokenId>>) -> Option<Vec<TokenId>> {
     copies.into_iter().nth(odd)
 }
 
-/// Compares replies with their yardsticks.
+/// Compares replies, or what else is counted of them, with their yardsticks.
 pub fn compare(
     name: String,
     cases: &[GateCase],

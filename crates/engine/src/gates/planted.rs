@@ -1,8 +1,10 @@
 //! A target that breaks one promise on purpose, so that a gate can be seen to fail.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use forerunner_lanes::{Limits, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId};
+use forerunner_lanes::{
+    Limits, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId, Window,
+};
 
 /// Which promise is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +17,10 @@ pub enum PlantedFault {
     Leftovers,
     /// A lane that opened with a stored prefix draws another token: what was stored is not what was computed.
     Prefixes,
+    /// A lane that opens without a stored prefix where it once had one draws another token: what was evicted is used.
+    Evictions,
+    /// Drafts of a lane that opened with a stored prefix are other tokens: the drafter's context is not what it was.
+    PrefixDrafts,
     /// A row that was queued before the one before it was read draws another token.
     Ahead,
     /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
@@ -23,11 +29,13 @@ pub enum PlantedFault {
 
 impl PlantedFault {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, PlantedFault); 6] = [
+    pub const ALL: [(&'static str, PlantedFault); 8] = [
         ("drafts", PlantedFault::Drafts),
         ("neighbours", PlantedFault::Neighbours),
         ("leftovers", PlantedFault::Leftovers),
         ("prefixes", PlantedFault::Prefixes),
+        ("evictions", PlantedFault::Evictions),
+        ("prefix-drafts", PlantedFault::PrefixDrafts),
         ("ahead", PlantedFault::Ahead),
         ("arithmetic", PlantedFault::Arithmetic),
     ];
@@ -43,6 +51,10 @@ pub struct Planted<T> {
     stale: Vec<bool>,
     /// Whether a lane's tenant began with a stored prefix.
     resumed: Vec<bool>,
+    /// Prompts that were resumed.
+    resumed_prompts: HashSet<Vec<TokenId>>,
+    /// Whether a lane's tenant has such a prompt, but began without a stored prefix.
+    evicted: Vec<bool>,
     /// For each round that is queued, which windows the fault changes.
     struck: VecDeque<Vec<bool>>,
 }
@@ -57,8 +69,20 @@ impl<T: Target> Planted<T> {
             roomy: vec![false; lanes],
             stale: vec![false; lanes],
             resumed: vec![false; lanes],
+            resumed_prompts: HashSet::new(),
+            evicted: vec![false; lanes],
             struck: VecDeque::new(),
         }
+    }
+
+    /// The drafts that the target holds are not those that the host was told.
+    fn queue_with_other_drafts(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        let from_host = |window: &Window| match window.pending {
+            PendingSource::Held => Window { pending: PendingSource::Host, ..window.clone() },
+            PendingSource::Host | PendingSource::LastDraw => window.clone(),
+        };
+        let windows: Vec<Window> = round.windows.iter().map(from_host).collect();
+        self.inner.queue(&Round { windows: &windows, ..*round })
     }
 
     /// Whether the fault changes the last draw of the round's window `index`.
@@ -70,6 +94,8 @@ impl<T: Target> Planted<T> {
             PlantedFault::Leftovers => self.stale[window.lane],
             PlantedFault::Prefixes => self.resumed[window.lane],
             PlantedFault::Arithmetic => (window.position + window.rows()).is_multiple_of(5),
+            PlantedFault::Evictions => self.evicted[window.lane],
+            PlantedFault::PrefixDrafts => false,
             PlantedFault::Ahead => window.pending == PendingSource::LastDraw,
         }
     }
@@ -83,6 +109,10 @@ impl<T: Target> Target for Planted<T> {
     fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         let held = self.inner.open(lane, open)?;
         self.resumed[lane] = held > 0;
+        self.evicted[lane] = held == 0 && self.resumed_prompts.contains(open.prompt);
+        if held > 0 {
+            self.resumed_prompts.insert(open.prompt.to_vec());
+        }
         self.stale[lane] = self.roomy[lane];
         self.roomy[lane] = open.context == self.inner.limits().context;
         Ok(held)
@@ -90,7 +120,11 @@ impl<T: Target> Target for Planted<T> {
 
     fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
         let struck = (0..round.windows.len()).map(|index| self.strikes(round, index)).collect();
-        self.inner.queue(round)?;
+        if self.fault == PlantedFault::PrefixDrafts {
+            self.queue_with_other_drafts(round)?;
+        } else {
+            self.inner.queue(round)?;
+        }
         self.struck.push_back(struck);
         Ok(())
     }
@@ -98,6 +132,9 @@ impl<T: Target> Target for Planted<T> {
     fn read(&mut self, out: &mut RoundOut) -> Result<(), TargetError> {
         let struck = self.struck.pop_front().expect("a round is queued before it is read");
         self.inner.read(out).inspect_err(|_| self.struck.clear())?;
+        if self.fault == PlantedFault::PrefixDrafts && self.resumed.contains(&true) {
+            out.held.iter_mut().for_each(|draft| draft.token ^= 1);
+        }
         for (window, _) in out.windows.iter().zip(struck).filter(|(_, struck)| *struck) {
             if !window.drawn.is_empty() {
                 let last: &mut TokenId = &mut out.drawn[window.drawn.end - 1];

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, SequenceStatistics, Target, TokenId};
 
+use super::cancels::abandoned;
 use super::{GateCase, GateSettings};
 
 /// The scheduler that gates run on.
@@ -40,19 +41,40 @@ pub struct GateReply {
 /// # Panics
 /// If a sequence does not fit the lanes: gates are given prompts that do.
 pub fn run_all(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<GateReply> {
-    let submit = |sequence| lanes.submit(sequence).expect("a gate's sequence fits");
-    let ids: Vec<SequenceId> = sequences.into_iter().map(submit).collect();
-    let mut replies: HashMap<SequenceId, GateReply> = HashMap::new();
-    while !lanes.is_idle() {
+    GateReplies::submit(lanes, sequences).finish(lanes)
+}
+
+/// Replies on their way.
+pub(super) struct GateReplies {
+    ids: Vec<SequenceId>,
+    replies: HashMap<SequenceId, GateReply>,
+}
+
+impl GateReplies {
+    /// Begins `sequences`.
+    pub(super) fn submit(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Self {
+        let submit = |sequence| lanes.submit(sequence).expect("a gate's sequence fits");
+        GateReplies { ids: sequences.into_iter().map(submit).collect(), replies: HashMap::new() }
+    }
+
+    /// One round.
+    pub(super) fn step(&mut self, lanes: &mut GateLanes) {
         for delivery in lanes.step() {
-            let reply = replies.entry(delivery.id).or_default();
+            let reply = self.replies.entry(delivery.id).or_default();
             reply.tokens.extend_from_slice(&delivery.tokens);
             if let Some(finished) = &delivery.finished {
                 reply.statistics = finished.statistics.clone();
             }
         }
     }
-    ids.iter().map(|id| replies.remove(id).unwrap_or_default()).collect()
+
+    /// The replies, in order, once nothing is left to do.
+    pub(super) fn finish(mut self, lanes: &mut GateLanes) -> Vec<GateReply> {
+        while !lanes.is_idle() {
+            self.step(lanes);
+        }
+        self.ids.iter().map(|id| self.replies.remove(id).unwrap_or_default()).collect()
+    }
 }
 
 /// The tokens of [`run_all`]'s replies.
@@ -63,12 +85,7 @@ pub fn replies(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<Vec<To
 /// The reply of `sequence` after another one on the same lane, with the same prompt and as much room as a lane
 /// has, was cancelled `rounds` rounds after it began.
 pub fn replies_after_cancel(lanes: &mut GateLanes, sequence: NewSequence, rounds: usize) -> Vec<TokenId> {
-    let context = lanes.limits().context;
-    let mut abandoned = sequence.clone();
-    abandoned.max_tokens = context - abandoned.prompt.len();
-    abandoned.stop_tokens.clear();
-    abandoned.rule.seed ^= 1;
-    let id = lanes.submit(abandoned).expect("a gate's sequence fits");
+    let id = lanes.submit(abandoned(lanes, &sequence)).expect("a gate's sequence fits");
     for _ in 0..=rounds {
         lanes.step();
     }

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
 use forerunner_engine::gates::{GateCase, GateLanes};
-use forerunner_engine::{DeviceTarget, TargetOptions};
+use forerunner_engine::{DeviceTarget, TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options, Target, TokenId};
 use forerunner_tensor::Device;
+
+/// Pages kept of earlier prompts: room for those of a gate, and few enough for others to push them out.
+pub(crate) const CACHE_PAGES: usize = 16;
 
 /// A file of the demo pair.
 pub(crate) fn demo(path: &str) -> PathBuf {
@@ -22,7 +25,7 @@ pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> Devi
         context,
         rows: 416,
         key_value_bytes: 1 << 30,
-        prompt_cache_bytes: 64 << 20,
+        prompt_cache_bytes: CACHE_PAGES * kept_page_bytes(target.config(), Some(&drafter)),
         queues_ahead: true,
     };
     DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
@@ -30,7 +33,7 @@ pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> Devi
 
 /// A scheduler over a target.
 pub(crate) fn lanes(target: impl Target + Send + 'static) -> GateLanes {
-    Lanes::new(Box::new(target), Options::default())
+    Lanes::new(Box::new(target), Options { force_drafts: true, ..Options::default() })
 }
 
 /// The golden prompts with their greedy replies.

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::{Context, bail};
-use forerunner_engine::TargetOptions;
 use forerunner_engine::gates::{self, GateLanes, GateSettings, Planted, PlantedFault};
+use forerunner_engine::{TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options, Target};
 
 use crate::check::cases::cases;
@@ -21,11 +21,16 @@ const LANES: usize = 16;
 /// Numbers of streams that share a round.
 const SHARED: [usize; 3] = [4, 8, 16];
 
+/// Pages kept of earlier prompts: room for those of a gate, and few enough for others to push them out.
+const CACHE_PAGES: usize = 16;
+
 /// Runs every gate; an error when one fails.
 pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
     let model = OpenedModel::open(&flags.model)?;
     // Every device is checked on the path of those that run by themselves.
-    let options = TargetOptions { queues_ahead: true, ..model.target_options(&flags.model, LANES)? };
+    let page_bytes = kept_page_bytes(model.target.config(), model.drafter.as_ref());
+    let mut options = TargetOptions { queues_ahead: true, ..model.target_options(&flags.model, LANES)? };
+    options.prompt_cache_bytes = options.prompt_cache_bytes.min(CACHE_PAGES * page_bytes);
     let mut placed = model.place(&flags.model, &options)?;
     let cases = cases(&model.text, flags.prompts)?;
     say(format_args!("check of {} on {}, {} prompts", model.paths.name, placed.device, cases.len()))?;
@@ -34,7 +39,7 @@ pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
         stop_tokens: model.stop_tokens(),
         seed: flags.seed,
         shared: SHARED.to_vec(),
-        prompt_cache: flags.model.prompt_cache_bytes() > 0,
+        prompt_cache_pages: options.prompt_cache_bytes / page_bytes,
     };
     let mut receipt = Receipt::new(&model.paths.name, &placed.device, &settings);
     let first = match ReferenceGate::load(&model)? {
