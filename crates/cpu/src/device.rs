@@ -9,6 +9,8 @@ use forerunner_tensor::{
 };
 
 #[cfg(target_arch = "x86_64")]
+use crate::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 use crate::avx512::Avx512;
 use crate::experts::{ExpertScratch, Experts, Picks, Routed};
 use crate::memory::{Buffer, Scratch};
@@ -82,6 +84,11 @@ macro_rules! with_mode {
             #[cfg(target_arch = "x86_64")]
             Mode::Avx512 => {
                 type $arithmetic = Avx512;
+                $work
+            }
+            #[cfg(target_arch = "x86_64")]
+            Mode::Avx2 => {
+                type $arithmetic = Avx2;
                 $work
             }
             _ => {

@@ -280,6 +280,10 @@ mod tests {
     fn pruning_changes_no_token() {
         check::<Portable>();
         #[cfg(target_arch = "x86_64")]
+        if crate::Mode::Avx2.is_supported() {
+            check::<crate::avx2::Avx2>();
+        }
+        #[cfg(target_arch = "x86_64")]
         if crate::Mode::Avx512.is_supported() {
             check::<crate::avx512::Avx512>();
         }

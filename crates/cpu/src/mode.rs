@@ -11,18 +11,21 @@ use forerunner_tensor::DeviceError;
 pub enum Mode {
     /// AVX-512 with bf16 products (F, BW, VL and BF16).
     Avx512,
+    /// Multiply-adds of 256 bits in fp32 (AVX2 and FMA).
+    Avx2,
     /// Plain loops, for any processor.
     Portable,
 }
 
 impl Mode {
     /// Best first.
-    pub const ALL: [Mode; 2] = [Mode::Avx512, Mode::Portable];
+    pub const ALL: [Mode; 3] = [Mode::Avx512, Mode::Avx2, Mode::Portable];
 
     /// Name on the command line and in receipts.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Avx512 => "avx512",
+            Mode::Avx2 => "avx2",
             Mode::Portable => "portable",
         }
     }
@@ -31,6 +34,7 @@ impl Mode {
     fn needs(self) -> &'static str {
         match self {
             Mode::Avx512 => "AVX-512 F, BW, VL and BF16",
+            Mode::Avx2 => "AVX2 and FMA",
             Mode::Portable => "nothing",
         }
     }
@@ -39,6 +43,7 @@ impl Mode {
     pub fn is_supported(self) -> bool {
         match self {
             Mode::Avx512 => has_avx512(),
+            Mode::Avx2 => has_avx2(),
             Mode::Portable => true,
         }
     }
@@ -72,8 +77,18 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("fma")
 }
 
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 fn has_avx512() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
     false
 }
 
@@ -120,7 +135,7 @@ mod tests {
             assert_eq!(mode.name().parse(), Ok(mode));
         }
         let message = "sse9".parse::<Mode>().unwrap_err().to_string();
-        assert_eq!(message, "sse9 is no mode of the CPU; accepted: avx512, portable");
+        assert_eq!(message, "sse9 is no mode of the CPU; accepted: avx512, avx2, portable");
     }
 
     #[test]

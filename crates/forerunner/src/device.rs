@@ -49,6 +49,7 @@ fn mode(name: ModeName) -> Option<Mode> {
     match name {
         ModeName::Auto => None,
         ModeName::Avx512 => Some(Mode::Avx512),
+        ModeName::Avx2 => Some(Mode::Avx2),
         ModeName::Portable => Some(Mode::Portable),
     }
 }

@@ -249,6 +249,7 @@ pub(crate) enum ModeName {
     /// The best one of this machine.
     Auto,
     Avx512,
+    Avx2,
     Portable,
 }
 
