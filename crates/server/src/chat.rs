@@ -8,22 +8,52 @@ use forerunner_engine::TokenId;
 use forerunner_text::{TextModel, ThoughtStart};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::generation::Generation;
+use crate::generation::{Generation, GenerationFields};
+use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
+use crate::types::Completion;
 
 /// What only a chat request says. Messages and tools are for the template to read.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct ChatFields {
+    #[schema(value_type = Vec<ChatMessage>, min_items = 1)]
     messages: Option<Vec<Value>>,
+    /// Each as `{"type": "function", "function": {"name", "description", "parameters"}}`.
+    #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Map<String, Value>>>,
     tool_choice: Option<Value>,
+    /// Whether a reply may have more than one call [default: true].
     parallel_tool_calls: Option<bool>,
+    /// Variables of the template.
+    #[schema(value_type = Option<Object>)]
     chat_template_kwargs: Option<Map<String, Value>>,
+}
+
+/// A message as the template reads it; it may have more fields.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: the template reads the JSON itself")]
+pub(crate) struct ChatMessage {
+    role: String,
+    /// A text, a list of parts with texts, or nothing beside tool calls.
+    content: Option<Value>,
+    tool_calls: Option<Vec<Value>>,
+    tool_call_id: Option<String>,
+}
+
+/// A chat request: both kinds of fields in one object.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: each kind of fields is read by itself")]
+pub(crate) struct ChatRequest {
+    #[serde(flatten)]
+    generation: GenerationFields,
+    #[serde(flatten)]
+    chat: ChatFields,
 }
 
 /// A chat prompt before it is rendered.
@@ -39,6 +69,14 @@ pub(crate) struct ChatPrompt {
 }
 
 /// Answers a conversation.
+#[utoipa::path(
+    post, path = "/v1/chat/completions", tag = "openai", request_body = ChatRequest,
+    responses(
+        (status = 200, description = "The reply: whole, or in chunks as server-sent events that end with [DONE].",
+            content((Completion = "application/json"), (Completion = "text/event-stream"))),
+        ReplyRefusals,
+    ),
+)]
 pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
     let admission = service.admit()?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;

@@ -6,13 +6,16 @@ use axum::extract::State;
 use axum::response::Response;
 use forerunner_engine::TokenId;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::generation::Generation;
+use crate::generation::{Generation, GenerationFields};
+use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
+use crate::types::Completion;
 
 /// Reply tokens when a request names no limit, as in OpenAI's API.
 const DEFAULT_MAX_TOKENS: usize = 16;
@@ -20,14 +23,33 @@ const DEFAULT_MAX_TOKENS: usize = 16;
 const ACCEPTED: &str = "a string, a list of token ids, or a list with one of those";
 
 /// A prompt to continue.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, ToSchema)]
+#[serde(untagged)]
 enum Prompt {
     Text(String),
     /// As given: no bos is added.
-    Tokens(Vec<TokenId>),
+    Tokens(Vec<u32>),
+}
+
+/// A completion request.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: each kind of fields is read by itself")]
+pub(crate) struct CompletionRequest {
+    #[serde(flatten)]
+    generation: GenerationFields,
+    /// May also be a list with one of these.
+    prompt: Prompt,
 }
 
 /// Continues a prompt.
+#[utoipa::path(
+    post, path = "/v1/completions", tag = "openai", request_body = CompletionRequest,
+    responses(
+        (status = 200, description = "The reply: whole, or in chunks as server-sent events that end with [DONE].",
+            content((Completion = "application/json"), (Completion = "text/event-stream"))),
+        ReplyRefusals,
+    ),
+)]
 pub(crate) async fn completions(
     State(service): State<Arc<Service>>,
     body: Body,

@@ -7,6 +7,7 @@ use forerunner_engine::RequestError;
 use forerunner_text::TextError;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// When a client may try again after a full queue: a lane frees within moments, so soon.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -15,19 +16,22 @@ const RETRY_AFTER_SECONDS: &str = "1";
 ///
 /// Gateways send a request with a 5xx or 429 to another worker, so everything that the caller did wrong is a 4xx:
 /// a bad request must not be replayed across a fleet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Error)]
 pub(crate) struct ApiError {
     #[serde(skip)]
     pub(crate) status: StatusCode,
+    /// What was wrong, with the value found and what is accepted.
     pub(crate) message: String,
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
+    /// The field that was wrong, if one was.
     pub(crate) param: Option<String>,
     pub(crate) code: Option<&'static str>,
 }
 
 /// The envelope around an [`ApiError`].
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct ErrorBody<'a> {
     pub(crate) error: &'a ApiError,
 }

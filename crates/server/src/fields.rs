@@ -5,10 +5,21 @@ use std::fmt;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{OneOfBuilder, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 /// One string, or a list of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OneOrMany(pub(crate) Vec<String>);
+
+impl PartialSchema for OneOrMany {
+    fn schema() -> RefOr<Schema> {
+        OneOfBuilder::new().item(String::schema()).item(Vec::<String>::schema()).into()
+    }
+}
+
+impl ToSchema for OneOrMany {}
 
 impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

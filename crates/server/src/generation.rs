@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use forerunner_engine::{EngineInfo, Request, SamplingRule, StopRule, TokenId};
 use serde::Deserialize;
 use serde_json::{Number, Value};
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::defaults::SamplingDefaults;
@@ -17,32 +18,60 @@ use crate::unsupported::refuse_unsupported;
 const MOST_STOP_STRINGS: usize = 16;
 
 /// What a client may say about generation, as it says it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct GenerationFields {
+    /// The served model, or none.
     model: Option<String>,
+    /// Whether the reply comes in chunks as it is drawn.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
+    /// Most tokens of the reply.
+    #[schema(minimum = 1)]
     max_tokens: Option<usize>,
+    /// The same; it counts when both are given.
+    #[schema(minimum = 1)]
     max_completion_tokens: Option<usize>,
+    /// 0 takes the likeliest token each time.
+    #[schema(minimum = 0, maximum = 100)]
     temperature: Option<f32>,
+    /// How many candidates are kept; 0 or -1 for all.
+    #[schema(minimum = -1)]
     top_k: Option<i64>,
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     top_p: Option<f32>,
+    #[schema(minimum = 0, maximum = 1)]
     min_p: Option<f32>,
+    #[schema(exclusive_minimum = 0, maximum = 100)]
     repetition_penalty: Option<f32>,
+    #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f32>,
+    #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f32>,
+    /// By token id, -100 to 100.
+    #[schema(value_type = Option<BTreeMap<String, f32>>)]
     logit_bias: Option<BTreeMap<TokenId, f32>>,
+    /// The same seed draws the same reply; a reply says which was used.
+    #[schema(value_type = Option<i64>)]
     seed: Option<Number>,
+    /// The reply ends before the first of these.
     stop: Option<OneOrMany>,
+    /// Whether the reply goes on past the model's own end.
     ignore_eos: Option<bool>,
+    /// Whether drafting is allowed, which changes time and never text [default: true].
     draft: Option<bool>,
+    /// Whether the reply's tokens are told.
     return_token_ids: Option<bool>,
+    /// Replies asked for, as many as there are lanes at most.
+    #[schema(minimum = 1)]
     n: Option<usize>,
+    /// The same as `n`, or absent.
+    #[schema(minimum = 1)]
     best_of: Option<usize>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct StreamOptions {
+    /// Whether a stream ends with a chunk of its usage.
     include_usage: Option<bool>,
 }
 

@@ -18,6 +18,7 @@ mod keys;
 mod loads;
 mod messages;
 mod metrics;
+mod openapi;
 mod options;
 mod origins;
 mod parts;

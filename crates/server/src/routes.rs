@@ -2,27 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Extension, Json, Router};
-use serde_json::{Value, json};
+use axum::{Extension, Router};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::body::BodyLimit;
-use crate::chat::chat;
-use crate::completions::completions;
 use crate::error::ApiError;
 use crate::keys::check_key;
-use crate::loads::{loads, version};
-use crate::messages::{count_tokens, messages};
-use crate::metrics::metrics;
 use crate::origins::share;
 use crate::random::random_id;
-use crate::responses::{forget_response, kept_response, responses};
 use crate::service::Service;
-use crate::tokenize::{detokenize, tokenize};
+use crate::{chat, completions, loads, messages, metrics, openapi, responses, tokenize};
 
 /// Most bytes of a request's headers together.
 const HEADER_LIMIT_BYTES: usize = 32 << 10;
@@ -35,22 +30,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// All routes over `service`.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     let options = service.options.clone();
-    Router::new()
-        .route("/health", get(health))
-        .route("/version", get(version))
-        .route("/metrics", get(metrics))
-        .route("/v1/models", get(models))
-        .route("/v1/loads", get(loads))
-        .route("/v1/responses", post(responses))
-        .route("/v1/responses/{id}", get(kept_response).delete(forget_response))
-        .route("/v1/messages", post(messages))
-        .route("/v1/messages/count_tokens", post(count_tokens))
-        .route("/tokenize", post(tokenize))
-        .route("/detokenize", post(detokenize))
-        .route("/v1/chat/completions", post(chat))
-        .route("/v1/completions", post(completions))
+    let (router, document) = documented().split_for_parts();
+    router
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
+        .layer(Extension(openapi::Served::new(&document)))
         .layer(DefaultBodyLimit::max(options.body_limit_bytes))
         .layer(Extension(BodyLimit(options.body_limit_bytes)))
         .layer(middleware::from_fn_with_state(Arc::new(options.api_keys), check_key))
@@ -60,25 +44,23 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-async fn health(State(service): State<Arc<Service>>) -> (StatusCode, Json<Value>) {
-    let (code, word) = match service.is_draining() {
-        _ if !service.engine.is_alive() => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
-        true => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        false => (StatusCode::OK, "ok"),
-    };
-    let status = service.engine.status();
-    (code, Json(json!({"status": word, "running": status.running, "waiting": status.waiting})))
-}
-
-async fn models(State(service): State<Arc<Service>>) -> Json<Value> {
-    let info = service.engine.info();
-    Json(json!({"object": "list", "data": [{
-        "id": info.model,
-        "object": "model",
-        "created": service.created,
-        "owned_by": "forerunner",
-        "max_model_len": info.context,
-    }]}))
+/// Every route goes through this, so that the document has them all.
+fn documented() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::with_openapi(openapi::Base::openapi())
+        .routes(routes!(loads::health))
+        .routes(routes!(loads::version))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(loads::models))
+        .routes(routes!(loads::loads))
+        .routes(routes!(responses::responses))
+        .routes(routes!(responses::kept_response, responses::forget_response))
+        .routes(routes!(messages::messages))
+        .routes(routes!(messages::count_tokens))
+        .routes(routes!(tokenize::tokenize))
+        .routes(routes!(tokenize::detokenize))
+        .routes(routes!(chat::chat))
+        .routes(routes!(completions::completions))
+        .routes(routes!(openapi::openapi))
 }
 
 async fn unknown_path(uri: Uri) -> ApiError {

@@ -29,9 +29,11 @@ impl Frames {
         self.0.push_back(sse::Event::default().data(json(data)));
     }
 
-    /// An event with a name.
-    pub(crate) fn named(&mut self, name: &str, data: &impl Serialize) {
-        self.0.push_back(sse::Event::default().event(name).data(json(data)));
+    /// An event that has its type as its name.
+    pub(crate) fn typed(&mut self, data: &impl Serialize) {
+        let data = serde_json::to_value(data).expect("these types have string keys only");
+        let name = data["type"].as_str().unwrap_or_default();
+        self.0.push_back(sse::Event::default().event(name).data(data.to_string()));
     }
 
     /// A word that is no JSON.

@@ -5,35 +5,65 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use forerunner_engine::TokenId;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::body::Body;
-use crate::chat::ChatPrompt;
+use crate::chat::{ChatMessage, ChatPrompt};
 use crate::error::ApiError;
 use crate::generation::check_model;
+use crate::openapi::BodyRefusals;
 use crate::service::Service;
 
-#[derive(Debug, Deserialize)]
+/// Either a prompt or messages.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = TokenizeRequest)]
 struct TokenizeFields {
     model: Option<String>,
     prompt: Option<String>,
+    #[schema(value_type = Option<Vec<ChatMessage>>)]
     messages: Option<Value>,
+    /// Whether a prompt gets the token that begins texts [default: true].
     add_special_tokens: Option<bool>,
+    /// Whether the tokens are also told as texts.
     return_token_strs: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+/// The tokens, and how many fit.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TokenizeReply)]
+pub(crate) struct Tokenized {
+    count: usize,
+    max_model_len: usize,
+    #[schema(value_type = Vec<u32>)]
+    tokens: Vec<TokenId>,
+    token_strs: Option<Vec<Option<String>>>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = DetokenizeRequest)]
 struct DetokenizeFields {
     model: Option<String>,
+    #[schema(value_type = Vec<u32>)]
     tokens: Vec<TokenId>,
 }
 
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DetokenizeReply)]
+pub(crate) struct Detokenized {
+    prompt: String,
+}
+
 /// The tokens of a prompt, or of messages through the chat template.
+#[utoipa::path(
+    post, path = "/tokenize", tag = "tokens", request_body = TokenizeFields,
+    responses((status = 200, description = "The tokens.", body = Tokenized), BodyRefusals),
+)]
 pub(crate) async fn tokenize(
     State(service): State<Arc<Service>>,
     body: Body,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Tokenized>, ApiError> {
     let fields: TokenizeFields = body.read()?;
     check_model(fields.model.as_deref(), service.model())?;
     let tokens = match (fields.prompt, fields.messages) {
@@ -51,24 +81,22 @@ pub(crate) async fn tokenize(
             return Err(ApiError::field("prompt", "accepted: one of prompt, a string, and messages, a list"));
         }
     };
-    let mut answer = json!({
-        "count": tokens.len(),
-        "max_model_len": service.engine.info().context,
-        "tokens": tokens,
-        "token_strs": null,
-    });
-    if fields.return_token_strs == Some(true) {
-        let text = service.text();
-        answer["token_strs"] = tokens.iter().map(|token| text.tokenizer.id_to_token(*token)).collect();
-    }
-    Ok(Json(answer))
+    let tokenizer = &service.text().tokenizer;
+    let strings = || tokens.iter().map(|token| tokenizer.id_to_token(*token)).collect();
+    let token_strs = (fields.return_token_strs == Some(true)).then(strings);
+    let max_model_len = service.engine.info().context;
+    Ok(Json(Tokenized { count: tokens.len(), max_model_len, tokens, token_strs }))
 }
 
 /// The text of tokens, special ones included.
+#[utoipa::path(
+    post, path = "/detokenize", tag = "tokens", request_body = DetokenizeFields,
+    responses((status = 200, description = "The text.", body = Detokenized), BodyRefusals),
+)]
 pub(crate) async fn detokenize(
     State(service): State<Arc<Service>>,
     body: Body,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Detokenized>, ApiError> {
     let fields: DetokenizeFields = body.read()?;
     check_model(fields.model.as_deref(), service.model())?;
     let vocabulary = service.engine.info().vocabulary;
@@ -76,5 +104,5 @@ pub(crate) async fn detokenize(
         return Err(ApiError::value("tokens", &(*token).into(), "tokens of the vocabulary"));
     }
     let prompt = service.encode(move |text| Ok(text.tokenizer.decode(&fields.tokens, false))).await?;
-    Ok(Json(json!({"prompt": prompt})))
+    Ok(Json(Detokenized { prompt }))
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use forerunner_engine::{Statistics, TokenId};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::parts::{Call, Ending, Parts};
 
 /// A reply written at once, or one chunk of a streamed one.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Completion {
     pub(crate) id: String,
     pub(crate) object: &'static str,
@@ -25,20 +26,22 @@ pub(crate) struct Completion {
 }
 
 /// One choice, or what a chunk adds to it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Choice {
     pub(crate) index: usize,
     #[serde(flatten)]
     pub(crate) content: Content,
     /// Always null so far; clients expect the key.
+    #[schema(value_type = Option<Object>)]
     pub(crate) logprobs: Option<()>,
     pub(crate) finish_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<u32>>)]
     pub(crate) token_ids: Option<Vec<TokenId>>,
 }
 
 /// Where a choice has its text.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum Content {
     /// A whole chat reply.
@@ -50,7 +53,7 @@ pub(crate) enum Content {
 }
 
 /// A whole chat message of the model.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Message {
     role: &'static str,
     /// Null when the reply is nothing but tool calls.
@@ -62,7 +65,7 @@ pub(crate) struct Message {
 }
 
 /// A complete tool call.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 struct ToolCall {
     id: String,
     #[serde(rename = "type")]
@@ -70,14 +73,14 @@ struct ToolCall {
     function: Function,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 struct Function {
     name: String,
     arguments: String,
 }
 
 /// What a chunk adds to a chat message.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
 pub(crate) struct Delta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
@@ -90,7 +93,7 @@ pub(crate) struct Delta {
 }
 
 /// What a chunk adds to a tool call. The first one of a call says all but the arguments, the others add to these.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct CallDelta {
     pub(crate) index: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +104,7 @@ pub(crate) struct CallDelta {
 }
 
 /// What a chunk adds to the function of a tool call.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct FunctionDelta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
@@ -147,7 +150,7 @@ impl Delta {
 }
 
 /// Tokens as a bill would list them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Usage {
     prompt_tokens: usize,
     completion_tokens: usize,
@@ -155,13 +158,13 @@ pub(crate) struct Usage {
     prompt_tokens_details: PromptTokensDetails,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 struct PromptTokensDetails {
     cached_tokens: usize,
 }
 
 /// How a reply went, as the `forerunner` block of every reply.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub(crate) struct StatisticsBlock {
     /// Drafts verified.
     pub(crate) draft_n: u64,
@@ -197,6 +200,11 @@ impl Usage {
 }
 
 impl StatisticsBlock {
+    /// Of a request's only reply.
+    pub(crate) fn of_one(statistics: &Statistics) -> Self {
+        StatisticsBlock::of_choices(std::slice::from_ref(statistics))
+    }
+
     /// Of all choices of a request: counts add up, times are the longest.
     pub(crate) fn of_choices(choices: &[Statistics]) -> Self {
         let sum = |count: fn(&Statistics) -> u64| choices.iter().map(count).sum::<u64>();

@@ -2,13 +2,30 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::ApiError;
 
 /// The same refusal in another envelope.
 #[derive(Debug)]
 pub(crate) struct MessagesError(ApiError);
+
+/// The body of a refusal, which is also an event of a stream.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct MessagesErrorBody {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    error: MessagesErrorDetail,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+struct MessagesErrorDetail {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// What was wrong, with the value found and what is accepted.
+    message: String,
+}
 
 impl From<ApiError> for MessagesError {
     fn from(error: ApiError) -> Self {
@@ -18,29 +35,35 @@ impl From<ApiError> for MessagesError {
 
 impl IntoResponse for MessagesError {
     fn into_response(self) -> Response {
-        let body = envelope(&self.0);
+        let body = MessagesErrorBody::from(&self.0);
         // Status and headers are the same.
         let (parts, _) = self.0.into_response().into_parts();
         Response::from_parts(parts, Json(body).into_response().into_body())
     }
 }
 
-/// The body of a refusal, which is also an event of a stream.
-pub(super) fn envelope(error: &ApiError) -> Value {
-    let kind = match error.status.as_u16() {
-        400 | 405 => "invalid_request_error",
-        401 => "authentication_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        503 => "overloaded_error",
-        _ => "api_error",
-    };
-    json!({"type": "error", "error": {"type": kind, "message": error.message}})
+impl From<&ApiError> for MessagesErrorBody {
+    fn from(error: &ApiError) -> Self {
+        let kind = match error.status.as_u16() {
+            400 | 405 => "invalid_request_error",
+            401 => "authentication_error",
+            404 => "not_found_error",
+            413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 => "overloaded_error",
+            _ => "api_error",
+        };
+        MessagesErrorBody {
+            kind: "error",
+            error: MessagesErrorDetail { kind, message: error.message.clone() },
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -49,7 +72,7 @@ mod tests {
         let expected = json!({"type": "error", "error": {
             "type": "invalid_request_error", "message": "max_tokens is missing",
         }});
-        assert_eq!(envelope(&error.0), expected);
+        assert_eq!(serde_json::to_value(MessagesErrorBody::from(&error.0)).unwrap(), expected);
         assert_eq!(error.into_response().status(), 400);
     }
 }

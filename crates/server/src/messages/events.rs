@@ -2,26 +2,76 @@
 
 use forerunner_engine::Statistics;
 use forerunner_text::{ReplyEvent, ToolEvent};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
-use super::error::envelope;
-use super::types::{MessageLabel, Usage, stop_reason};
+use super::error::MessagesErrorBody;
+use super::types::{Block, Message, MessageLabel, Usage, stop_reason};
 use crate::parts::{Ending, call_id};
 use crate::session::Step;
 use crate::stream::{Frames, Writer};
+use crate::types::StatisticsBlock;
+
+/// What a stream is made of. Each has its type as its name.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageEvent)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Event {
+    MessageStart {
+        message: Box<Message>,
+    },
+    ContentBlockStart {
+        index: usize,
+        content_block: Block,
+    },
+    ContentBlockDelta {
+        index: usize,
+        delta: BlockDelta,
+    },
+    ContentBlockStop {
+        index: usize,
+    },
+    MessageDelta {
+        delta: MessageEnd,
+        usage: Usage,
+        /// The seed that was used.
+        seed: u64,
+        forerunner: StatisticsBlock,
+    },
+    MessageStop,
+}
+
+/// What an event adds to a block.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageBlockDelta)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum BlockDelta {
+    ThinkingDelta { thinking: String },
+    TextDelta { text: String },
+    InputJsonDelta { partial_json: String },
+}
+
+/// How a message ended.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MessageEnd {
+    stop_reason: &'static str,
+    /// Always null: a stop sequence is not told from the model's own end.
+    stop_sequence: Option<String>,
+}
 
 /// Writes events. Blocks follow one another: one ends where another begins.
 pub(super) struct EventWriter {
     label: MessageLabel,
     started: bool,
     /// The kind of the block that is open.
-    open: Option<Block>,
+    open: Option<Kind>,
     /// Blocks begun.
     blocks: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Block {
+enum Kind {
     Thinking,
     Text,
     ToolUse,
@@ -34,33 +84,28 @@ impl EventWriter {
 
     fn start(&mut self, frames: &mut Frames) {
         if !std::mem::replace(&mut self.started, true) {
-            let message = self.label.message(Vec::new(), Usage::at_start(self.label.prompt_tokens));
-            event(frames, json!({"type": "message_start", "message": message}));
+            frames.typed(&Event::MessageStart { message: Box::new(self.label.begun()) });
         }
     }
 
     fn events(&mut self, events: Vec<ReplyEvent>, frames: &mut Frames) {
-        for reply_event in events {
-            match reply_event {
-                ReplyEvent::Thought(text) => {
-                    self.ensure(
-                        Block::Thinking,
-                        json!({"type": "thinking", "thinking": "", "signature": ""}),
-                        frames,
-                    );
-                    self.delta(json!({"type": "thinking_delta", "thinking": text}), frames);
+        for event in events {
+            match event {
+                ReplyEvent::Thought(thinking) => {
+                    self.ensure(Kind::Thinking, || Block::thinking(String::new()), frames);
+                    self.delta(BlockDelta::ThinkingDelta { thinking }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::Content(text)) => {
-                    self.ensure(Block::Text, json!({"type": "text", "text": ""}), frames);
-                    self.delta(json!({"type": "text_delta", "text": text}), frames);
+                    self.ensure(Kind::Text, || Block::Text { text: String::new() }, frames);
+                    self.delta(BlockDelta::TextDelta { text }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::CallBegin { name, .. }) => {
                     self.close(frames);
-                    let block = json!({"type": "tool_use", "id": call_id(), "name": name, "input": {}});
-                    self.ensure(Block::ToolUse, block, frames);
+                    let input = Value::Object(Map::new());
+                    self.ensure(Kind::ToolUse, || Block::ToolUse { id: call_id(), name, input }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::ArgumentsDelta { fragment, .. }) => {
-                    self.delta(json!({"type": "input_json_delta", "partial_json": fragment}), frames);
+                    self.delta(BlockDelta::InputJsonDelta { partial_json: fragment }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::CallEnd { .. } | ToolEvent::CallBroken { .. }) => {
                     self.close(frames)
@@ -70,36 +115,34 @@ impl EventWriter {
     }
 
     /// Opens a block unless one of its kind is open.
-    fn ensure(&mut self, kind: Block, block: Value, frames: &mut Frames) {
+    fn ensure(&mut self, kind: Kind, block: impl FnOnce() -> Block, frames: &mut Frames) {
         if self.open == Some(kind) {
             return;
         }
         self.close(frames);
-        event(frames, json!({"type": "content_block_start", "index": self.blocks, "content_block": block}));
+        frames.typed(&Event::ContentBlockStart { index: self.blocks, content_block: block() });
         self.open = Some(kind);
         self.blocks += 1;
     }
 
-    fn delta(&self, delta: Value, frames: &mut Frames) {
-        let index = self.blocks.saturating_sub(1);
-        event(frames, json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    fn delta(&self, delta: BlockDelta, frames: &mut Frames) {
+        frames.typed(&Event::ContentBlockDelta { index: self.blocks.saturating_sub(1), delta });
     }
 
     fn close(&mut self, frames: &mut Frames) {
         if self.open.take().is_some() {
-            event(frames, json!({"type": "content_block_stop", "index": self.blocks - 1}));
+            frames.typed(&Event::ContentBlockStop { index: self.blocks - 1 });
         }
     }
 
     fn finish(&mut self, ending: Ending, statistics: &Statistics, frames: &mut Frames) {
         self.close(frames);
-        let mut last = json!({
-            "type": "message_delta",
-            "delta": {"stop_reason": stop_reason(ending), "stop_sequence": null},
-            "usage": Usage::from(statistics),
+        frames.typed(&Event::MessageDelta {
+            delta: MessageEnd { stop_reason: stop_reason(ending), stop_sequence: None },
+            usage: Usage::from(statistics),
+            seed: self.label.seed,
+            forerunner: StatisticsBlock::of_one(statistics),
         });
-        self.label.add_own(&mut last, statistics);
-        event(frames, last);
     }
 }
 
@@ -115,16 +158,11 @@ impl Writer for EventWriter {
                 self.events(events, frames);
                 self.finish(ending, &statistics, frames);
             }
-            Step::Failed(error) => event(frames, envelope(&error)),
+            Step::Failed(error) => frames.typed(&MessagesErrorBody::from(&error)),
         }
     }
 
     fn end(&mut self, frames: &mut Frames) {
-        event(frames, json!({"type": "message_stop"}));
+        frames.typed(&Event::MessageStop);
     }
-}
-
-/// An event is named by its type.
-fn event(frames: &mut Frames, data: Value) {
-    frames.named(data["type"].as_str().unwrap_or_default(), &data);
 }

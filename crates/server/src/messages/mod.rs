@@ -10,20 +10,30 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
 
 use crate::body::Body;
 use crate::chat::ChatPrompt;
 use crate::error::ApiError;
 use crate::generation::Generation;
+use crate::openapi::{MessageBodyRefusals, MessageRefusals};
 use crate::service::Service;
 use crate::session::Session;
 use crate::stream;
 use error::MessagesError;
-use events::EventWriter;
-use types::{MessageLabel, whole};
+pub(crate) use error::MessagesErrorBody;
+use events::{Event, EventWriter};
+use request::{MessagesRequest, TokenCountRequest};
+use types::{Message, MessageLabel, TokenCount};
 
 /// Answers a conversation.
+#[utoipa::path(
+    post, path = "/v1/messages", tag = "anthropic", request_body = MessagesRequest,
+    responses(
+        (status = 200, description = "The reply: whole, or as server-sent events.",
+            content((Message = "application/json"), (Event = "text/event-stream"))),
+        MessageRefusals,
+    ),
+)]
 pub(crate) async fn messages(
     State(service): State<Arc<Service>>,
     body: Result<Body, ApiError>,
@@ -43,17 +53,21 @@ pub(crate) async fn messages(
     }
     let replies = session.whole().await?;
     let reply = replies.into_iter().next().ok_or_else(ApiError::stopping)?;
-    Ok(Json(whole(&label, reply)).into_response())
+    Ok(Json(label.whole(reply)).into_response())
 }
 
 /// How many tokens a conversation has as a prompt.
+#[utoipa::path(
+    post, path = "/v1/messages/count_tokens", tag = "anthropic", request_body = TokenCountRequest,
+    responses((status = 200, description = "The count.", body = TokenCount), MessageBodyRefusals),
+)]
 pub(crate) async fn count_tokens(
     State(service): State<Arc<Service>>,
     body: Result<Body, ApiError>,
-) -> Result<Json<Value>, MessagesError> {
+) -> Result<Json<TokenCount>, MessagesError> {
     let body = request::translated(&body?)?;
     // What is refused there is refused here.
     Generation::read(&body, service.engine.info(), &service.defaults)?;
     let (prompt, _) = ChatPrompt::read(&body)?.encode(&service).await?;
-    Ok(Json(json!({"input_tokens": prompt.len()})))
+    Ok(Json(TokenCount { input_tokens: prompt.len() }))
 }

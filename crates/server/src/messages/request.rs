@@ -1,9 +1,62 @@
 //! From Anthropic's request to the one that `/v1/chat/completions` takes.
 
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::generation::GenerationFields;
+
+/// A request for a message. Fields of `/v1/chat/completions` that say how tokens are drawn are taken too.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: it is translated, and read then")]
+pub(crate) struct MessagesRequest {
+    #[serde(flatten)]
+    conversation: TokenCountRequest,
+    #[serde(flatten)]
+    generation: GenerationFields,
+    /// Most tokens of the reply.
+    #[schema(minimum = 1)]
+    max_tokens: usize,
+    /// The reply ends before the first of these.
+    stop_sequences: Option<Vec<String>>,
+}
+
+/// A conversation to count the tokens of.
+#[derive(ToSchema)]
+#[schema(as = MessageTokenCountRequest)]
+#[expect(dead_code, reason = "only described: it is translated, and read then")]
+pub(crate) struct TokenCountRequest {
+    /// The served model, or none.
+    model: Option<String>,
+    #[schema(min_items = 1)]
+    messages: Vec<GivenMessage>,
+    /// What the model is told first: a text, or a list of text blocks.
+    system: Option<Value>,
+    tools: Option<Vec<GivenTool>>,
+    tool_choice: Option<Value>,
+}
+
+#[derive(ToSchema)]
+#[schema(as = MessageGiven)]
+#[expect(dead_code, reason = "only described: it is translated, and read then")]
+struct GivenMessage {
+    /// user or assistant
+    role: String,
+    /// A text, or a list of text, thinking, tool_use and tool_result blocks.
+    content: Value,
+}
+
+#[derive(ToSchema)]
+#[schema(as = MessageTool)]
+#[expect(dead_code, reason = "only described: it is translated, and read then")]
+struct GivenTool {
+    name: String,
+    description: Option<String>,
+    /// A JSON schema.
+    #[schema(value_type = Option<Object>)]
+    input_schema: Option<Value>,
+}
 
 /// Says that `max_tokens` is missing: here, a request has to name its limit.
 pub(super) fn check_limit(body: &Body) -> Result<(), ApiError> {

@@ -2,7 +2,8 @@
 
 use forerunner_engine::Statistics;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::generation::Generation;
 use crate::parts::{Ending, Parts, WholeReply};
@@ -15,16 +16,67 @@ pub(super) struct MessageLabel {
     pub(super) id: String,
     pub(super) model: String,
     pub(super) prompt_tokens: usize,
-    seed: u64,
+    pub(super) seed: u64,
+}
+
+/// A reply, or its beginning.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AssistantMessage)]
+pub(crate) struct Message {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    role: &'static str,
+    model: String,
+    content: Vec<Block>,
+    /// Null until it has ended.
+    stop_reason: Option<&'static str>,
+    /// Always null: a stop sequence is not told from the model's own end.
+    stop_sequence: Option<String>,
+    usage: Usage,
+    /// The seed that was used: sent again with the same request, it draws the same reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forerunner: Option<StatisticsBlock>,
+}
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = MessageBlock)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Block {
+    Thinking {
+        thinking: String,
+        /// Always empty.
+        signature: &'static str,
+    },
+    Text {
+        text: String,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        #[schema(value_type = Object)]
+        input: Value,
+    },
 }
 
 /// Tokens as a bill would list them; those from the prompt cache are listed apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Usage {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = MessageUsage)]
+pub(crate) struct Usage {
+    input_tokens: usize,
+    cache_creation_input_tokens: usize,
+    cache_read_input_tokens: usize,
+    output_tokens: usize,
+}
+
+/// How many tokens a conversation has as a prompt.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = MessageTokenCount)]
+pub(crate) struct TokenCount {
     pub(super) input_tokens: usize,
-    pub(super) cache_creation_input_tokens: usize,
-    pub(super) cache_read_input_tokens: usize,
-    pub(super) output_tokens: usize,
 }
 
 impl MessageLabel {
@@ -33,30 +85,45 @@ impl MessageLabel {
         MessageLabel { id: random_id("msg_"), model: model.to_owned(), prompt_tokens, seed }
     }
 
-    /// The message with this content. Its end is not known yet.
-    pub(super) fn message(&self, content: Vec<Value>, usage: Usage) -> Value {
-        json!({
-            "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": content,
-            "stop_reason": null, "stop_sequence": null, "usage": usage,
-        })
-    }
-
-    /// What our own replies say besides.
-    pub(super) fn add_own(&self, message: &mut Value, statistics: &Statistics) {
-        message["seed"] = self.seed.into();
-        message["forerunner"] = json!(StatisticsBlock::of_choices(std::slice::from_ref(statistics)));
-    }
-}
-
-impl Usage {
-    /// Before the first token.
-    pub(super) fn at_start(prompt_tokens: usize) -> Self {
-        Usage {
-            input_tokens: prompt_tokens,
+    /// The message before its first token.
+    pub(super) fn begun(&self) -> Message {
+        let usage = Usage {
+            input_tokens: self.prompt_tokens,
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
             output_tokens: 0,
+        };
+        Message {
+            id: self.id.clone(),
+            kind: "message",
+            role: "assistant",
+            model: self.model.clone(),
+            content: Vec::new(),
+            stop_reason: None,
+            stop_sequence: None,
+            usage,
+            seed: None,
+            forerunner: None,
         }
+    }
+
+    /// The whole message.
+    pub(super) fn whole(&self, reply: WholeReply) -> Message {
+        Message {
+            content: blocks(reply.parts),
+            stop_reason: Some(stop_reason(reply.ending)),
+            usage: Usage::from(&reply.statistics),
+            seed: Some(self.seed),
+            forerunner: Some(StatisticsBlock::of_one(&reply.statistics)),
+            ..self.begun()
+        }
+    }
+}
+
+impl Block {
+    /// A thought.
+    pub(super) fn thinking(thinking: String) -> Self {
+        Block::Thinking { thinking, signature: "" }
     }
 }
 
@@ -71,26 +138,17 @@ impl From<&Statistics> for Usage {
     }
 }
 
-/// A whole message.
-pub(super) fn whole(label: &MessageLabel, reply: WholeReply) -> Value {
-    let usage = Usage::from(&reply.statistics);
-    let mut message = label.message(content(reply.parts), usage);
-    message["stop_reason"] = stop_reason(reply.ending).into();
-    label.add_own(&mut message, &reply.statistics);
-    message
-}
-
-fn content(parts: Parts) -> Vec<Value> {
+fn blocks(parts: Parts) -> Vec<Block> {
     let mut blocks = Vec::new();
     if !parts.thought.is_empty() {
-        blocks.push(json!({"type": "thinking", "thinking": parts.thought, "signature": ""}));
+        blocks.push(Block::thinking(parts.thought));
     }
     if !parts.content.is_empty() {
-        blocks.push(json!({"type": "text", "text": parts.content}));
+        blocks.push(Block::Text { text: parts.content });
     }
     for call in parts.calls {
         let input = serde_json::from_str(&call.arguments).unwrap_or(Value::Object(Map::new()));
-        blocks.push(json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}));
+        blocks.push(Block::ToolUse { id: call.id, name: call.name, input });
     }
     blocks
 }

@@ -11,6 +11,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use forerunner_engine::Statistics;
 
+use crate::openapi::Limits;
 use crate::parts::Ending;
 use crate::service::Service;
 use histogram::Histogram;
@@ -67,7 +68,11 @@ impl Metrics {
     }
 }
 
-/// The page.
+/// The page that Prometheus reads.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operation",
+    responses((status = 200, description = "In the text format.", body = String, content_type = "text/plain"), Limits),
+)]
 pub(crate) async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page::page(&service))
 }

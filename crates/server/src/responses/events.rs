@@ -2,14 +2,65 @@
 
 use forerunner_engine::Statistics;
 use forerunner_text::{ReplyEvent, ToolEvent};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::Keeper;
-use super::output::{ResponseLabel, call_item, message_item, reasoning_item, text_part};
+use super::output::{Item, Part, ResponseLabel, ResponseObject};
 use crate::parts::{Call, Ending, Parts, call_id};
 use crate::random::random_id;
 use crate::session::Step;
 use crate::stream::{Frames, Writer};
+
+/// What a stream is made of. Each has its type as its name.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ResponseEvent)]
+pub(crate) struct Event {
+    #[serde(flatten)]
+    body: EventBody,
+    /// Counts from 0.
+    sequence_number: u64,
+    /// The item that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_index: Option<usize>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ResponseEventBody)]
+#[serde(tag = "type")]
+enum EventBody {
+    #[serde(rename = "response.created")]
+    Created { response: Box<ResponseObject> },
+    #[serde(rename = "response.in_progress")]
+    InProgress { response: Box<ResponseObject> },
+    #[serde(rename = "response.output_item.added")]
+    ItemAdded { item: Item },
+    #[serde(rename = "response.content_part.added")]
+    PartAdded { item_id: String, content_index: usize, part: Part },
+    #[serde(rename = "response.reasoning_text.delta")]
+    ReasoningDelta { item_id: String, content_index: usize, delta: String },
+    #[serde(rename = "response.reasoning_text.done")]
+    ReasoningDone { item_id: String, content_index: usize, text: String },
+    #[serde(rename = "response.output_text.delta")]
+    TextDelta { item_id: String, content_index: usize, delta: String, logprobs: Vec<Value> },
+    #[serde(rename = "response.output_text.done")]
+    TextDone { item_id: String, content_index: usize, text: String, logprobs: Vec<Value> },
+    #[serde(rename = "response.function_call_arguments.delta")]
+    ArgumentsDelta { item_id: String, delta: String },
+    #[serde(rename = "response.function_call_arguments.done")]
+    ArgumentsDone { item_id: String, arguments: String },
+    #[serde(rename = "response.content_part.done")]
+    PartDone { item_id: String, content_index: usize, part: Part },
+    #[serde(rename = "response.output_item.done")]
+    ItemDone { item: Item },
+    #[serde(rename = "response.completed")]
+    Completed { response: Box<ResponseObject> },
+    #[serde(rename = "response.incomplete")]
+    Incomplete { response: Box<ResponseObject> },
+    #[serde(rename = "response.failed")]
+    Failed { response: Box<ResponseObject> },
+}
 
 /// Writes events. Items follow one another: one is done where another begins.
 pub(super) struct EventWriter {
@@ -19,18 +70,19 @@ pub(super) struct EventWriter {
     parts: Parts,
     started: bool,
     sequence: u64,
-    open: Option<Item>,
-    done: Vec<Value>,
+    open: Option<OpenItem>,
+    done: Vec<Item>,
 }
 
 /// An item under way.
-struct Item {
+struct OpenItem {
     id: String,
     kind: Kind,
     /// Its text, or its call's arguments.
     text: String,
 }
 
+#[derive(PartialEq, Eq)]
 enum Kind {
     Reasoning,
     Message,
@@ -45,9 +97,9 @@ impl EventWriter {
 
     fn start(&mut self, frames: &mut Frames) {
         if !std::mem::replace(&mut self.started, true) {
-            for kind in ["response.created", "response.in_progress"] {
-                self.event(json!({"type": kind, "response": self.label.in_progress()}), frames);
-            }
+            let response = Box::new(self.label.in_progress());
+            self.event(EventBody::Created { response: response.clone() }, frames);
+            self.event(EventBody::InProgress { response }, frames);
         }
     }
 
@@ -68,8 +120,7 @@ impl EventWriter {
     }
 
     fn text(&mut self, kind: Kind, text: &str, frames: &mut Frames) {
-        let is_open = |open: &Item| std::mem::discriminant(&open.kind) == std::mem::discriminant(&kind);
-        if !self.open.as_ref().is_some_and(is_open) {
+        if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             self.open(kind, frames);
         }
         self.add(text, frames);
@@ -78,16 +129,11 @@ impl EventWriter {
     /// Begins an item.
     fn open(&mut self, kind: Kind, frames: &mut Frames) {
         self.close(frames);
-        let item = Item { id: random_id(kind.id_prefix()), kind, text: String::new() };
-        let mut added = item.whole();
-        added["status"] = "in_progress".into();
-        if !matches!(item.kind, Kind::Call { .. }) {
-            added["content"] = json!([]);
-        }
-        self.event(json!({"type": "response.output_item.added", "item": added}), frames);
-        if let Kind::Message = item.kind {
-            let part = text_part("");
-            self.event(item.about("response.content_part.added", "part", part), frames);
+        let item = OpenItem { id: random_id(kind.id_prefix()), kind, text: String::new() };
+        self.event(EventBody::ItemAdded { item: item.whole().begun() }, frames);
+        if item.kind == Kind::Message {
+            let part = Part::output_text("");
+            self.event(EventBody::PartAdded { item_id: item.id.clone(), content_index: 0, part }, frames);
         }
         self.open = Some(item);
     }
@@ -96,20 +142,19 @@ impl EventWriter {
     fn add(&mut self, text: &str, frames: &mut Frames) {
         let Some(item) = &mut self.open else { return };
         item.text.push_str(text);
-        let event = item.about(&format!("{}.delta", item.kind.event()), "delta", text.into());
+        let event = item.delta(text);
         self.event(event, frames);
     }
 
     /// Ends the open item.
     fn close(&mut self, frames: &mut Frames) {
         let Some(item) = self.open.take() else { return };
-        let field = if matches!(item.kind, Kind::Call { .. }) { "arguments" } else { "text" };
-        let text = item.text.as_str();
-        self.event(item.about(&format!("{}.done", item.kind.event()), field, text.into()), frames);
-        if let Kind::Message = item.kind {
-            self.event(item.about("response.content_part.done", "part", text_part(text)), frames);
+        self.event(item.text_done(), frames);
+        if item.kind == Kind::Message {
+            let part = Part::output_text(&item.text);
+            self.event(EventBody::PartDone { item_id: item.id.clone(), content_index: 0, part }, frames);
         }
-        self.event(json!({"type": "response.output_item.done", "item": item.whole()}), frames);
+        self.event(EventBody::ItemDone { item: item.whole() }, frames);
         self.done.push(item.whole());
     }
 
@@ -119,18 +164,30 @@ impl EventWriter {
         if let Some(keeper) = self.keeper.take() {
             keeper.keep(&response, std::mem::take(&mut self.parts));
         }
-        let kind = if ending == Ending::Length { "response.incomplete" } else { "response.completed" };
-        self.event(json!({"type": kind, "response": response}), frames);
+        let response = Box::new(response);
+        let event = match ending {
+            Ending::Length => EventBody::Incomplete { response },
+            Ending::Stop | Ending::ToolCalls => EventBody::Completed { response },
+        };
+        self.event(event, frames);
     }
 
-    /// Numbers an event, names it by its type, and says which item it is about.
-    fn event(&mut self, mut event: Value, frames: &mut Frames) {
-        event["sequence_number"] = self.sequence.into();
-        if event.get("response").is_none() {
-            event["output_index"] = self.done.len().into();
-        }
+    /// Numbers an event, and says which item it is about.
+    fn event(&mut self, body: EventBody, frames: &mut Frames) {
+        let output_index = (!body.is_about_all()).then_some(self.done.len());
+        frames.typed(&Event { body, sequence_number: self.sequence, output_index });
         self.sequence += 1;
-        frames.named(event["type"].as_str().unwrap_or_default(), &event);
+    }
+}
+
+impl EventBody {
+    /// Whether it is about the response and not about an item.
+    fn is_about_all(&self) -> bool {
+        use EventBody::{Completed, Created, Failed, InProgress, Incomplete};
+        matches!(
+            self,
+            Created { .. } | InProgress { .. } | Completed { .. } | Incomplete { .. } | Failed { .. }
+        )
     }
 }
 
@@ -142,40 +199,39 @@ impl Kind {
             Kind::Call { .. } => "fc_",
         }
     }
-
-    fn event(&self) -> &'static str {
-        match self {
-            Kind::Reasoning => "response.reasoning_text",
-            Kind::Message => "response.output_text",
-            Kind::Call { .. } => "response.function_call_arguments",
-        }
-    }
 }
 
-impl Item {
+impl OpenItem {
     /// As it is so far.
-    fn whole(&self) -> Value {
+    fn whole(&self) -> Item {
         match &self.kind {
-            Kind::Reasoning => reasoning_item(&self.id, &self.text),
-            Kind::Message => message_item(&self.id, &self.text),
+            Kind::Reasoning => Item::reasoning(&self.id, &self.text),
+            Kind::Message => Item::message(&self.id, &self.text),
             Kind::Call { call_id, name } => {
                 let call = Call { id: call_id.clone(), name: name.clone(), arguments: self.text.clone() };
-                call_item(&self.id, &call)
+                Item::call(&self.id, &call)
             }
         }
     }
 
-    /// An event about a part of it.
-    fn about(&self, kind: &str, field: &str, value: Value) -> Value {
-        let mut event = json!({"type": kind, "item_id": self.id});
-        event[field] = value;
-        if !matches!(self.kind, Kind::Call { .. }) {
-            event["content_index"] = 0.into();
+    /// More of it.
+    fn delta(&self, text: &str) -> EventBody {
+        let (item_id, delta, content_index) = (self.id.clone(), text.to_owned(), 0);
+        match self.kind {
+            Kind::Reasoning => EventBody::ReasoningDelta { item_id, content_index, delta },
+            Kind::Message => EventBody::TextDelta { item_id, content_index, delta, logprobs: Vec::new() },
+            Kind::Call { .. } => EventBody::ArgumentsDelta { item_id, delta },
         }
-        if matches!(self.kind, Kind::Message) && field != "part" {
-            event["logprobs"] = json!([]);
+    }
+
+    /// The end of its text.
+    fn text_done(&self) -> EventBody {
+        let (item_id, text, content_index) = (self.id.clone(), self.text.clone(), 0);
+        match self.kind {
+            Kind::Reasoning => EventBody::ReasoningDone { item_id, content_index, text },
+            Kind::Message => EventBody::TextDone { item_id, content_index, text, logprobs: Vec::new() },
+            Kind::Call { .. } => EventBody::ArgumentsDone { item_id, arguments: text },
         }
-        event
     }
 }
 
@@ -195,8 +251,8 @@ impl Writer for EventWriter {
             }
             Step::Failed(error) => {
                 self.start(frames);
-                let response = self.label.failed(&error.message);
-                self.event(json!({"type": "response.failed", "response": response}), frames);
+                let response = Box::new(self.label.failed(&error.message));
+                self.event(EventBody::Failed { response }, frames);
             }
         }
     }

@@ -8,21 +8,25 @@ mod store;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts as RequestParts;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::chat::ChatPrompt;
 use crate::error::ApiError;
 use crate::generation::Generation;
+use crate::openapi::{Missing, ReplyRefusals};
 use crate::parts::Parts;
 use crate::service::Service;
 use crate::session::Session;
 use crate::stream;
-use events::EventWriter;
-use output::{ResponseLabel, output_items};
-use request::{Asked, with_messages};
+use events::{Event, EventWriter};
+use output::{ResponseLabel, ResponseObject, output_items};
+use request::{Asked, ResponseRequest, with_messages};
 pub(crate) use store::ResponseStore;
 use store::Stored;
 
@@ -34,6 +38,14 @@ pub(super) struct Keeper {
 }
 
 /// Answers an input, which may go on from an earlier response.
+#[utoipa::path(
+    post, path = "/v1/responses", tag = "openai", request_body = ResponseRequest,
+    responses(
+        (status = 200, description = "The reply: whole, or as server-sent events.",
+            content((ResponseObject = "application/json"), (Event = "text/event-stream"))),
+        ReplyRefusals,
+    ),
+)]
 pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
     let admission = service.admit()?;
     let asked = Asked::read(&body)?;
@@ -60,23 +72,53 @@ pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -
 }
 
 /// A response that is kept.
+#[utoipa::path(
+    get, path = "/v1/responses/{id}", tag = "openai", params(("id" = String, Path)),
+    responses((status = 200, description = "As it was answered.", body = ResponseObject), Missing),
+)]
 pub(crate) async fn kept_response(
     State(service): State<Arc<Service>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+    ResponseId(id): ResponseId,
+) -> Result<Json<ResponseObject>, ApiError> {
     let stored = service.responses.get(&id).ok_or_else(|| unknown(&id, "response_id"))?;
     Ok(Json(stored.response))
 }
 
+/// That a response is forgotten.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Forgotten {
+    id: String,
+    object: &'static str,
+    deleted: bool,
+}
+
 /// Forgets a response.
+#[utoipa::path(
+    delete, path = "/v1/responses/{id}", tag = "openai", params(("id" = String, Path)),
+    responses((status = 200, description = "It is forgotten.", body = Forgotten), Missing),
+)]
 pub(crate) async fn forget_response(
     State(service): State<Arc<Service>>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+    ResponseId(id): ResponseId,
+) -> Result<Json<Forgotten>, ApiError> {
     if !service.responses.remove(&id) {
         return Err(unknown(&id, "response_id"));
     }
-    Ok(Json(json!({"id": id, "object": "response", "deleted": true})))
+    Ok(Json(Forgotten { id, object: "response", deleted: true }))
+}
+
+/// The id in a path.
+pub(crate) struct ResponseId(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for ResponseId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut RequestParts, state: &S) -> Result<Self, ApiError> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(id)) => Ok(ResponseId(id)),
+            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        }
+    }
 }
 
 fn unknown(id: &str, field: &str) -> ApiError {
@@ -86,12 +128,11 @@ fn unknown(id: &str, field: &str) -> ApiError {
 
 impl Keeper {
     /// Keeps a response, and with it the conversation up to its end.
-    fn keep(self, response: &Value, parts: Parts) {
+    fn keep(self, response: &ResponseObject, parts: Parts) {
         let Keeper { service, mut messages, is_asked } = self;
         if is_asked {
             messages.push(request::reply_message(parts));
-            let id = response["id"].as_str().unwrap_or_default();
-            service.responses.keep(id, Stored { messages, response: response.clone() });
+            service.responses.keep(&response.id, Stored { messages, response: response.clone() });
         }
     }
 }

@@ -1,27 +1,82 @@
 //! From a request for a response to the one that `/v1/chat/completions` takes.
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use forerunner_engine::SamplingRule;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::generation::GenerationFields;
 use crate::parts::Parts;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct ResponseFields {
+    /// A text, or a list of messages, function calls and their outputs.
+    #[schema(value_type = Value, required)]
     input: Option<Value>,
+    /// What the model is told first, for this response alone.
     instructions: Option<String>,
+    /// A kept response that this one goes on from.
     previous_response_id: Option<String>,
+    /// Whether it is kept [default: true].
     store: Option<bool>,
+    /// False or absent.
     background: Option<bool>,
     text: Option<TextFields>,
-    #[serde(default)]
-    metadata: Value,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct TextFields {
     format: Option<Value>,
+}
+
+/// A request for a response.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only described: each kind of fields is read by itself")]
+pub(crate) struct ResponseRequest {
+    #[serde(flatten)]
+    generation: GenerationFields,
+    #[serde(flatten)]
+    own: ResponseFields,
+    #[serde(flatten)]
+    echoed: Echoed,
+}
+
+/// Fields that come back with the response as they were sent.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+pub(crate) struct Echoed {
+    /// Most tokens of the reply.
+    max_output_tokens: Option<Value>,
+    temperature: Option<Value>,
+    top_p: Option<Value>,
+    /// Each as `{"type": "function", "name", "description", "parameters"}`.
+    tools: Option<Value>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<Value>,
+    metadata: Option<Value>,
+    text: Option<Value>,
+}
+
+impl Echoed {
+    /// With what is used where nothing was sent.
+    pub(super) fn or_used(self, rule: &SamplingRule) -> Self {
+        Echoed {
+            max_output_tokens: self.max_output_tokens,
+            temperature: self.temperature.or_else(|| Some(decimal(rule.temperature))),
+            top_p: self.top_p.or_else(|| Some(decimal(rule.top_p))),
+            tools: self.tools.or_else(|| Some(json!([]))),
+            tool_choice: self.tool_choice.or_else(|| Some(json!("auto"))),
+            parallel_tool_calls: self.parallel_tool_calls.or_else(|| Some(json!(true))),
+            metadata: self.metadata.or_else(|| Some(json!({}))),
+            text: self.text.or_else(|| Some(json!({"format": {"type": "text"}}))),
+        }
+    }
+}
+
+/// The number as it is written, not as its neighbour in twice the bits.
+fn decimal(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
 }
 
 /// What only this API says.
@@ -32,12 +87,8 @@ pub(super) struct Asked {
     pub(super) instructions: Option<String>,
     pub(super) previous: Option<String>,
     pub(super) store: bool,
-    /// Fields that come back with the response as they are.
-    pub(super) echoed: Map<String, Value>,
+    pub(super) echoed: Echoed,
 }
-
-const ECHOED: [&str; 6] =
-    ["max_output_tokens", "temperature", "top_p", "tools", "tool_choice", "parallel_tool_calls"];
 
 impl Asked {
     pub(super) fn read(body: &Body) -> Result<Self, ApiError> {
@@ -50,17 +101,12 @@ impl Asked {
         {
             return Err(ApiError::value("text.format", &format, r#"{"type": "text"}"#));
         }
-        let mut echoed: Map<String, Value> = ECHOED
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), body.fields().get(*name)?.clone())))
-            .collect();
-        echoed.insert("metadata".into(), if fields.metadata.is_null() { json!({}) } else { fields.metadata });
         Ok(Asked {
             messages: messages(fields.input.as_ref().unwrap_or(&Value::Null))?,
             instructions: fields.instructions,
             previous: fields.previous_response_id,
             store: fields.store.unwrap_or(true),
-            echoed,
+            echoed: body.read()?,
         })
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod cancel;
 mod client;
+mod document;
 mod drain;
 mod events;
 mod messages;
