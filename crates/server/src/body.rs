@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -59,6 +60,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        check_content_type(request.headers())?;
         let limit = request.extensions().get::<BodyLimit>().map_or(0, |limit| limit.0);
         let reading = timeout(TIME_LIMIT, Bytes::from_request(request, state));
         let Ok(read) = reading.await else { return Err(ApiError::too_slow(TIME_LIMIT.as_secs())) };
@@ -71,6 +73,16 @@ impl<S: Send + Sync> FromRequest<S> for Body {
         })?;
         Body::parse(&bytes)
     }
+}
+
+/// A body that says to be something else than JSON is refused: pages of any origin may send such bodies without asking
+/// first, and those who forgot the header are told so. One that says nothing is taken.
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let text = value.to_str().unwrap_or_default();
+    let kind = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_json = kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json");
+    if is_json { Ok(()) } else { Err(ApiError::unsupported_media_type(text)) }
 }
 
 #[cfg(test)]

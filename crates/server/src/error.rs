@@ -93,6 +93,12 @@ impl ApiError {
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error", message)
     }
 
+    /// The body is no JSON by its own word.
+    pub(crate) fn unsupported_media_type(found: &str) -> Self {
+        let message = format!("content-type is {}; accepted: application/json", shown(&found.into()));
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid_request_error", message)
+    }
+
     /// The server takes no new requests, or ends running ones.
     pub(crate) fn stopping() -> Self {
         let message = "the server is stopping and takes no new requests";

@@ -72,10 +72,11 @@ impl Modify for Keys {
 const LIMITS: [(&str, &str); 2] =
     [("401", "No API key, or none that is known."), ("431", "The headers are larger than the limit.")];
 
-const BODIES: [(&str, &str); 3] = [
+const BODIES: [(&str, &str); 4] = [
     ("400", "The caller's fault: the body, or one of its fields."),
     ("408", "The body did not arrive in time."),
     ("413", "The body is larger than the limit."),
+    ("415", "The body is no JSON by its own word."),
 ];
 
 const REPLIES: [(&str, &str); 2] =

@@ -22,7 +22,7 @@ use crate::{chat, completions, loads, messages, metrics, openapi, responses, tok
 /// Most bytes of a request's headers together.
 const HEADER_LIMIT_BYTES: usize = 32 << 10;
 
-/// Which trace a request is part of, for the log.
+/// Which trace a request is part of.
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -79,7 +79,7 @@ async fn limit_headers(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Answers carry the id their request came with, or a new one: what gateways write to their logs.
+/// Answers carry the id and the trace that their request came with, or a new id: what gateways write to their logs.
 async fn label(request: Request, next: Next) -> Response {
     let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(new_request_id);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -88,6 +88,7 @@ async fn label(request: Request, next: Next) -> Response {
     let status = response.status().as_u16();
     tracing::debug!(%method, path, status, request_id = ?id, traceparent = ?trace, "answered");
     response.headers_mut().insert(REQUEST_ID, id);
+    trace.into_iter().for_each(|trace| drop(response.headers_mut().insert(TRACE_PARENT, trace)));
     response
 }
 

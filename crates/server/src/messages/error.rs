@@ -45,7 +45,7 @@ impl IntoResponse for MessagesError {
 impl From<&ApiError> for MessagesErrorBody {
     fn from(error: &ApiError) -> Self {
         let kind = match error.status.as_u16() {
-            400 | 405 => "invalid_request_error",
+            400 | 405 | 415 => "invalid_request_error",
             401 => "authentication_error",
             404 => "not_found_error",
             413 => "request_too_large",

@@ -109,6 +109,21 @@ fn a_body_over_the_limit_is_too_large() {
 }
 
 #[test]
+fn a_body_that_says_to_be_something_else_is_refused() {
+    let world = World::new();
+    let body = chat("Hello", json!({"max_tokens": 2})).to_string();
+    let ask = |kind: &str| request(world.address, "POST", CHAT, &[("Content-Type", kind)], body.as_bytes());
+    for accepted in ["application/json", "Application/JSON; charset=utf-8", "application/vnd.api+json"] {
+        assert_eq!(ask(accepted).status, 200, "{accepted}");
+    }
+    for refused in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", ""]
+    {
+        check(&ask(refused), 415, "accepted: application/json");
+    }
+}
+
+#[test]
 fn a_full_queue_is_429_with_a_time_to_wait_and_drains() {
     let world = World::paced(Duration::from_millis(20));
     let body = chat("Hello", json!({"max_tokens": 40, "draft": false}));
@@ -130,6 +145,9 @@ fn a_request_id_comes_back_and_is_made_up_when_missing() {
     let world = World::new();
     let answer = request(world.address, "GET", "/health", &[("x-request-id", "abc-1")], &[]);
     assert_eq!(answer.header("x-request-id"), Some("abc-1"));
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let traced = request(world.address, "GET", "/health", &[("traceparent", trace)], &[]);
+    assert_eq!(traced.header("traceparent"), Some(trace));
     let refused = post(world.address, CHAT, &Value::Null);
     assert!(refused.header("x-request-id").is_some_and(|id| id.starts_with("req-")));
 }
