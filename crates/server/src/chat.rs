@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use forerunner_engine::TokenId;
-use forerunner_text::{TextModel, ThoughtStart};
+use forerunner_text::{ChatTemplate, TextModel, ThoughtStart};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -107,6 +107,7 @@ impl ChatPrompt {
     /// Its tokens, and what a reply to it is read as.
     pub(crate) async fn encode(self, service: &Service) -> Result<(Vec<TokenId>, Reading), ApiError> {
         let ChatPrompt { messages, tools, many_calls, extra } = self;
+        check_template_variables(&extra, &service.text().template)?;
         let has_tools = tools.is_some();
         let encode = move |text: &TextModel| {
             let tools = tools.map(Value::Array);
@@ -115,6 +116,17 @@ impl ChatPrompt {
         };
         let (tokens, start) = service.encode(encode).await?;
         Ok((tokens, Reading::Chat { start, tools: has_tools, many_calls }))
+    }
+}
+
+/// A switch that the template does not have would change nothing: it is refused, so that nobody believes it did.
+fn check_template_variables(extra: &Map<String, Value>, template: &ChatTemplate) -> Result<(), ApiError> {
+    match extra.keys().find(|name| !template.reads(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("this model's chat template does not read {name}");
+            Err(ApiError::field(format!("chat_template_kwargs.{name}"), message))
+        }
     }
 }
 

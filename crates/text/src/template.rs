@@ -19,6 +19,9 @@ pub use clock::Moment;
 use crate::TextError;
 use crate::config::{TokenizerConfig, read_optional};
 
+/// Variables that no request sets beside its messages and tools.
+const ALWAYS_SET: [&str; 5] = ["messages", "tools", "add_generation_prompt", "strftime_now", "documents"];
+
 /// A checkpoint's chat template, with everything that Hugging Face templates may call.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
@@ -61,7 +64,7 @@ impl ChatTemplate {
     /// Renders messages, which are objects with a `role`, as clients of a chat API send them.
     ///
     /// `add_generation_prompt` opens the reply. `extra` are variables of the template itself, such as
-    /// `enable_thinking`. The text has its own bos: it is to be encoded without special tokens.
+    /// `enable_thinking`; those that it does not read change nothing ([`ChatTemplate::reads`]). The text has its own bos: it is to be encoded without special tokens.
     pub fn render(
         &self,
         messages: &[Value],
@@ -75,6 +78,18 @@ impl ChatTemplate {
         let variables = self.variables(messages, tools, add_generation_prompt, extra);
         let template = self.environment.get_template(name).map_err(|error| self.render_error(&error))?;
         template.render(variables).map_err(|error| self.render_error(&error))
+    }
+
+    /// Whether the template reads a variable of this name that a request may set: not the messages, and nothing else that
+    /// is always set.
+    pub fn reads(&self, name: &str) -> bool {
+        let is_set = ALWAYS_SET.contains(&name)
+            || self.special_tokens.iter().any(|(token, _)| token == name)
+            || self.environment.globals().any(|(global, _)| global == name);
+        let reads = |(_, template): (_, minijinja::Template<'_, '_>)| {
+            template.undeclared_variables(false).contains(name)
+        };
+        !is_set && self.environment.templates().any(reads)
     }
 
     fn has(&self, name: &str) -> bool {

@@ -40,3 +40,17 @@ fn templates_render_as_in_jinja2() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// BigMoeOnEdge#82: a switch that a template does not have is known to do nothing.
+#[test]
+fn a_template_says_which_variables_it_reads() {
+    let source = "{% if enable_thinking is defined and not enable_thinking %}/no{% endif %}{{ bos_token }}\
+        {% for message in messages %}{{ message.content }}{{ range(1) }}{{ strftime_now('%Y') }}{% endfor %}";
+    let config = json!({"bos_token": "<s>", "chat_template": source});
+    let folder = Folder::new("variables", &[("tokenizer_config.json", &config.to_string())]);
+    let template = ChatTemplate::open(&folder.0).expect("a template");
+    assert!(template.reads("enable_thinking"));
+    for name in ["thinking", "messages", "message", "bos_token", "range", "strftime_now", "tools", ""] {
+        assert!(!template.reads(name), "{name}");
+    }
+}
