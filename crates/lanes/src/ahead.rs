@@ -41,7 +41,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         // What is done when a page has filled wants its round read.
         let fills_page = position.is_multiple_of(self.limits.page);
         let sequence = self.running[window.lane].as_ref()?;
-        let goes_on = sequence.tokens_left() > 1 && !sequence.suspect && self.stays_plain(sequence);
+        // A mask is made of what the round before it draws.
+        let is_free = sequence.constrained.is_none();
+        let goes_on =
+            sequence.tokens_left() > 1 && !sequence.suspect && self.stays_plain(sequence) && is_free;
         let known = self.limits.queues_ahead && is_plain && is_lone && !fills_page && goes_on;
         known.then(|| Window { position, tokens: 0..0, pending: PendingSource::LastDraw, ..window.clone() })
     }

@@ -107,7 +107,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             window,
             hold: self.plan.holds[index],
             drafts: &self.plan.tokens[window.tokens.end - window.drafts..window.tokens.end],
-            copied: self.plan.offered[index] == Offered::Copy,
+            offered: self.plan.offered[index],
             guarded: self.plan.side == Side::Plain && sequence.may_draft(),
             lone: self.plan.windows.len() == 1,
             round: self.round,
@@ -118,12 +118,18 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let Some((tokens, end)) = sequence.apply(&applied, &result) else { return };
         self.totals.count_window(&applied.counts(&result), tokens.len());
         let id = sequence.id;
-        let finished = end.map(|end| {
-            self.totals.finished += 1;
-            let reason = match end {
-                End::Stop => Finish::Stop,
-                End::Length => Finish::Length,
+        let finish = match end {
+            Some(End::Stop) => Some(Finish::Stop),
+            Some(End::Length) => Some(Finish::Length),
+            None => sequence.follow(&tokens, self.round).err().map(Finish::Failed),
+        };
+        let finished = finish.map(|reason| {
+            let count = if matches!(reason, Finish::Failed(_)) {
+                &mut self.totals.failed
+            } else {
+                &mut self.totals.finished
             };
+            *count += 1;
             Box::new(Finished { reason, statistics: self.release(lane).statistics })
         });
         self.deliveries.push(Delivery { id, tokens, finished });
@@ -182,8 +188,8 @@ struct Applied<'a> {
     window: &'a Window,
     hold: Hold,
     drafts: &'a [TokenId],
-    /// Whether the drafts are a copy.
-    copied: bool,
+    /// Where the drafts are from.
+    offered: Offered,
     /// Whether its guard kept it plain.
     guarded: bool,
     /// Whether no other lane had rows.
@@ -197,7 +203,7 @@ impl Applied<'_> {
             verified: self.drafts.len(),
             accepted: got.accepted,
             held: got.held.len(),
-            copied: self.copied,
+            offered: self.offered,
             guarded: self.guarded,
         }
     }
@@ -232,13 +238,23 @@ impl Sequence {
         Some((Committed::new(&confirmed[..count]), end))
     }
 
-    /// Held drafts are judged by the confirmed tokens even where a copy had the rows.
+    /// Held drafts are judged by the confirmed tokens even where others had the rows.
     fn judge_drafts(&mut self, applied: &Applied<'_>, confirmed: &[TokenId]) {
         if self.held.position == applied.window.position {
             self.rates.judge(self.held.drafts.iter().map(|draft| draft.token), confirmed);
         }
-        if let Some(copies) = self.copies.as_mut().filter(|_| applied.copied) {
-            copies.judge(applied.drafts, confirmed, applied.round, applied.lone);
+        match applied.offered {
+            Offered::Copy => {
+                if let Some(copies) = &mut self.copies {
+                    copies.judge(applied.drafts, confirmed, applied.round, applied.lone);
+                }
+            }
+            Offered::Forced => {
+                if let Some(constrained) = &mut self.constrained {
+                    constrained.rates.judge(applied.drafts.iter().copied(), confirmed);
+                }
+            }
+            Offered::Held | Offered::Nothing => {}
         }
     }
 

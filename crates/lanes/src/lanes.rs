@@ -8,17 +8,19 @@ use crate::band::band;
 use crate::calibrate::ConfidenceSample;
 use crate::chances::Calibration;
 use crate::clock::{Clock, SystemClock};
+use crate::constraint::{Constraint, Masks};
 use crate::cost::CostTable;
 use crate::deliver::Delivery;
 use crate::guard::Side;
 use crate::guards::{GuardState, Guards};
 use crate::live_costs::LiveCosts;
+use crate::offers::Offered;
 use crate::overhead::Overheads;
 use crate::plan::{Plan, Situation};
 use crate::planted::Planted;
 use crate::sequence::{NewSequence, Sequence, SequenceId, SubmitError};
 use crate::statistics::{SequenceStatistics, Totals};
-use crate::target::{Limits, Round, RoundOut, Target, TargetError};
+use crate::target::{Limits, Round, RoundOut, Target, TargetError, Window};
 use crate::turns::NextTurns;
 
 /// How the scheduler runs. None of this changes a reply's text.
@@ -36,7 +38,7 @@ pub struct Options {
     /// Whether sequences may copy from their own earlier tokens.
     pub copies: bool,
     /// Every lane holds as deep as it can and every draft is verified, with no copies and no guards, whatever it
-    /// costs: for measuring acceptance where the guards would not draft.
+    /// costs; forced tokens are, too: for measuring acceptance where the guards would not draft.
     pub force_drafts: bool,
     #[doc(hidden)]
     pub planted: Option<Planted>,
@@ -69,6 +71,7 @@ pub struct Lanes<T: Target, C: Clock = SystemClock> {
     /// What each of the target's lanes runs.
     pub(crate) running: Vec<Option<Sequence>>,
     pub(crate) plan: Plan,
+    masks: Masks,
     pub(crate) out: RoundOut,
     /// The round behind the one that is read next, and what it leaves when nobody wants it.
     pub(crate) ahead: Option<Ahead>,
@@ -116,6 +119,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             waiting: VecDeque::new(),
             running: (0..limits.lanes).map(|_| None).collect(),
             plan: Plan::with_capacity(&limits),
+            masks: Masks::default(),
             drained: out.clone(),
             out,
             ahead: None,
@@ -139,6 +143,17 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let id = SequenceId(self.next_id);
         self.next_id += 1;
         self.waiting.push_back(Sequence::new(id, sequence, &self.limits));
+        Ok(id)
+    }
+
+    /// Takes a sequence whose reply is held to a form, from its first token on.
+    pub fn submit_constrained(
+        &mut self,
+        sequence: NewSequence,
+        constraint: Box<dyn Constraint>,
+    ) -> Result<SequenceId, SubmitError> {
+        let id = self.submit(sequence)?;
+        self.waiting.back_mut().expect("just pushed").constrain(constraint);
         Ok(id)
     }
 
@@ -198,27 +213,14 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// nothing to do.
     pub fn step(&mut self) -> &[Delivery] {
         self.deliveries.clear();
-        let ahead = self.ahead.take();
-        if ahead.is_none() {
-            self.admit();
-        }
-        let situation = Situation {
-            lanes: &self.running,
-            limits: &self.limits,
-            options: &self.options,
-            overheads: &self.overheads,
-            live_costs: &self.live_costs,
-            guards: &self.guards,
-            next_turns: self.next_turns,
-            round: self.round,
-        };
-        let queued = match ahead {
+        let queued = match self.ahead.take() {
             Some(Ahead { window, queued }) => {
-                self.plan.follow(window, &situation);
+                self.plan(Some(window));
                 Some(queued)
             }
             None => {
-                self.plan.make(&situation);
+                self.admit();
+                self.plan_masked();
                 self.queue()
             }
         };
@@ -234,13 +236,63 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         &self.deliveries
     }
 
+    /// Plans the next round, or takes over the round ahead.
+    fn plan(&mut self, ahead: Option<Window>) {
+        let situation = Situation {
+            lanes: &self.running,
+            limits: &self.limits,
+            options: &self.options,
+            overheads: &self.overheads,
+            live_costs: &self.live_costs,
+            guards: &self.guards,
+            next_turns: self.next_turns,
+            round: self.round,
+        };
+        match ahead {
+            Some(window) => self.plan.follow(window, &situation),
+            None => self.plan.make(&situation),
+        }
+    }
+
+    /// Plans the next round and its masks. A reply whose constraint cannot go on ends here.
+    fn plan_masked(&mut self) {
+        self.plan(None);
+        while let Err((lane, message)) = self.mask() {
+            let sequence = self.release(lane);
+            self.fail(sequence, &TargetError::Failed(message));
+            self.plan(None);
+        }
+    }
+
+    /// Makes the masks of the planned round; the lane whose constraint cannot go on, if there is one.
+    fn mask(&mut self) -> Result<(), (usize, String)> {
+        self.masks.clear();
+        for (index, window) in self.plan.windows.iter().enumerate().filter(|(_, window)| window.draws) {
+            let sequence = self.running[window.lane].as_mut().expect("a planned lane runs a sequence");
+            let forced = self.plan.offered[index] == Offered::Forced;
+            if forced && self.options.planted == Some(Planted::ForcedUnmasked) {
+                continue;
+            }
+            if let Some(constrained) = &mut sequence.constrained {
+                let drafts = &self.plan.tokens[window.tokens.end - window.drafts..window.tokens.end];
+                let added = self.masks.add(index, window, drafts, constrained);
+                added.map_err(|message| (window.lane, message))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Queues the planned round, if there is something to do; when it was queued.
     fn queue(&mut self) -> Option<Duration> {
         if self.plan.windows.is_empty() {
             return None;
         }
+        if self.options.planted == Some(Planted::MasksShifted) {
+            self.masks.shift();
+        }
+        let masks = self.masks.rows();
         let queued = self.clock.now();
-        let round = Round { tokens: &self.plan.tokens, windows: &self.plan.windows, masks: &[] };
+        let round = Round { tokens: &self.plan.tokens, windows: &self.plan.windows, masks: &masks };
         if let Err(error) = self.target.queue(&round) {
             self.end_round(queued);
             self.blame(&error);

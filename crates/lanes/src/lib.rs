@@ -3,6 +3,7 @@
 //! The way through is [`Lanes::step`]: admit (`admission`), choose who has a turn (`turns`), plan windows
 //! (`plan`, which asks `guards`, `offers`, `depth` and `allocate`), run one round on the target, then commit
 //! (`accept`), and learn from it (`live_costs`, `guards`, `chances`, `copies`).
+//! A reply may be held to a form (`constraint`): its drafts are cut where the form forbids them and every draw has a mask.
 //! Decisions are functions that return values; only `lanes`, `admission` and `commit` change anything.
 //!
 //! **Architecture invariant:** this crate knows no device, no model and no text. It depends on the standard
@@ -20,6 +21,7 @@ mod calibrate;
 mod chances;
 mod clock;
 mod commit;
+mod constraint;
 mod copies;
 mod cost;
 mod cost_text;
@@ -44,6 +46,7 @@ mod turns;
 pub use calibrate::ConfidenceSample;
 pub use chances::Calibration;
 pub use clock::{Clock, SystemClock};
+pub use constraint::Constraint;
 pub use cost::{CostTable, HoldCosts};
 pub use cost_text::CostTextError;
 pub use deliver::{Committed, Delivery, Finish, Finished};

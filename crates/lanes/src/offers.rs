@@ -17,6 +17,8 @@ pub(crate) enum Offered {
     Copy,
     /// Its last hold.
     Held,
+    /// What its constraint leaves no choice about.
+    Forced,
 }
 
 /// The offers of a round's turns. Its memory is reused.
@@ -46,12 +48,13 @@ impl Offers {
         self.chances.clear();
     }
 
-    /// One offer a turn: a copy, or else held drafts.
+    /// One offer a turn: forced tokens, or else a copy, or else held drafts. Forced tokens are not the drafter's: they
+    /// are offered on both sides.
     pub(crate) fn make(&mut self, turns: &[Turn], side: Side, situation: &Situation<'_>) {
         for turn in turns {
             let start = self.tokens.len();
             let source = match side {
-                Side::Plain => Offered::Nothing,
+                Side::Plain => self.offer_forced(turn, situation),
                 Side::Drafted => self.offer(turn, situation),
             };
             let sequence = situation.sequence(turn);
@@ -65,6 +68,9 @@ impl Offers {
 
     fn offer(&mut self, turn: &Turn, situation: &Situation<'_>) -> Offered {
         let sequence = situation.sequence(turn);
+        if !sequence.held_extend_forced() && self.offer_forced(turn, situation) == Offered::Forced {
+            return Offered::Forced;
+        }
         let copies = !situation.options.force_drafts;
         if let Some((copied, rates)) = sequence.copy(situation.round).filter(|_| copies) {
             let late = usize::from(situation.options.planted == Some(Planted::CopiesShifted));
@@ -81,6 +87,13 @@ impl Offers {
             sequence.rates.chances(drafts.len(), &mut self.chances);
         }
         if drafts.is_empty() { Offered::Nothing } else { Offered::Held }
+    }
+
+    fn offer_forced(&mut self, turn: &Turn, situation: &Situation<'_>) -> Offered {
+        let Some((forced, rates)) = situation.sequence(turn).forced() else { return Offered::Nothing };
+        self.tokens.extend(forced);
+        rates.chances(forced.len(), &mut self.chances);
+        Offered::Forced
     }
 
     pub(crate) fn all(&self) -> &[Offer] {

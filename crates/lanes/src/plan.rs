@@ -62,7 +62,7 @@ pub(crate) enum Judged {
     Yes,
     /// What a plain round costs: no lane of it may draft.
     AsPlain,
-    /// Nothing: it has prompt rows, or only some of its lanes may draft.
+    /// Nothing: it has prompt rows or forced tokens, or only some of its lanes may draft.
     No,
 }
 
@@ -148,8 +148,9 @@ impl Plan {
         let may_draft = |turn: &Turn| situation.sequence(turn).may_draft();
         self.decoding = self.turns.iter().filter(|turn| !situation.sequence(turn).in_prefill()).count();
         let all_decode = self.decoding == self.turns.len();
+        let forced = self.turns.iter().any(|turn| situation.sequence(turn).forced().is_some());
         self.judged = match (self.turns.iter().any(may_draft), self.turns.iter().all(may_draft)) {
-            _ if !all_decode || situation.options.force_drafts => Judged::No,
+            _ if !all_decode || forced || situation.options.force_drafts => Judged::No,
             (false, _) => Judged::AsPlain,
             (true, all) => {
                 if all {
@@ -169,13 +170,15 @@ impl Plan {
         lanes
     }
 
-    /// Decides the holds of lanes that offer nothing; the others' follow from their grants.
+    /// Decides the holds of lanes that offer nothing of their drafter; the others' follow from their grants.
     fn hold_without_offer(&mut self, situation: &Situation<'_>, prices: &Prices<'_>) -> Holding {
         let mut holding = Holding::default();
         for index in 0..self.turns.len() {
             let hold = match self.offers.source(index) {
-                Offered::Nothing => self.hold(situation, prices, index),
-                _ => Hold { depth: 0, next: situation.sequence(&self.turns[index]).hold_state },
+                Offered::Nothing | Offered::Forced => self.hold(situation, prices, index),
+                Offered::Copy | Offered::Held => {
+                    Hold { depth: 0, next: situation.sequence(&self.turns[index]).hold_state }
+                }
             };
             holding.add(hold.depth);
             self.holds.push(hold);
@@ -215,7 +218,7 @@ impl Plan {
             let granted = self.allocator.grants()[index];
             let sequence = situation.sequence(&self.turns[index]);
             match self.offers.source(index) {
-                Offered::Nothing => {}
+                Offered::Nothing | Offered::Forced => {}
                 // A lane that copies needs no drafter while that goes on.
                 Offered::Copy if granted > 0 => {}
                 Offered::Copy => self.holds[index] = self.hold(situation, prices, index),
@@ -269,7 +272,7 @@ impl Plan {
             let offered = if granted > 0 { self.offers.source(index) } else { Offered::Nothing };
             let pending = match offered {
                 Offered::Held => PendingSource::Held,
-                Offered::Nothing | Offered::Copy => PendingSource::Host,
+                Offered::Nothing | Offered::Copy | Offered::Forced => PendingSource::Host,
             };
             self.windows.push(Window {
                 lane: turn.lane,

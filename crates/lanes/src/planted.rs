@@ -1,7 +1,7 @@
 //! Defects planted in the scheduler, to prove that its tests notice them.
 
-/// A defect. None of them changes text; each makes replies slower, a stored prefix impossible, or breaks the
-/// target's contract.
+/// A defect. Those of masks change text; each of the others makes replies slower, a stored prefix impossible, or breaks
+/// the target's contract.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planted {
@@ -23,4 +23,8 @@ pub enum Planted {
     ChunksPastBorders,
     /// A lane closes while a round of it is not read.
     EndsUnread,
+    /// A window's masks are handed to the draws in the wrong order.
+    MasksShifted,
+    /// Windows of forced tokens have no masks.
+    ForcedUnmasked,
 }

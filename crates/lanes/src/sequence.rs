@@ -1,6 +1,7 @@
 //! A sequence: its tokens, how many of them the target holds, and what it has learnt about its drafts.
 
 use crate::chances::Rates;
+use crate::constraint::{Constrained, Constraint};
 use crate::copies::Copies;
 use crate::depth::HoldState;
 use crate::statistics::{DraftOff, SequenceStatistics};
@@ -98,6 +99,8 @@ pub(crate) struct Sequence {
     pub hold_state: HoldState,
     /// Its earlier tokens to copy from, if drafts were asked for.
     pub copies: Option<Copies>,
+    /// What it may draw, if that is not everything.
+    pub constrained: Option<Constrained>,
     asked: bool,
     /// A round with this lane and others has failed; its next round is its own, to tell who is at fault.
     pub suspect: bool,
@@ -129,10 +132,16 @@ impl Sequence {
             rates: Rates::default(),
             hold_state: HoldState::Open,
             copies: None,
+            constrained: None,
             asked: new.draft,
             suspect: false,
             statistics,
         }
+    }
+
+    /// Holds its reply to a form.
+    pub(crate) fn constrain(&mut self, constraint: Box<dyn Constraint>) {
+        self.constrained = Some(Constrained::new(constraint, self.asked));
     }
 
     /// Starts after the prompt tokens that the target holds already.
@@ -187,8 +196,33 @@ impl Sequence {
     pub(crate) fn copy(&self, round: u64) -> Option<(&[TokenId], &Rates)> {
         let copies = self.copies.as_ref().filter(|_| !self.in_prefill())?;
         let copied = copies.propose(&self.tokens, round, self.most_drafts());
+        let permitted = self.constrained.as_ref().map_or(copied.len(), |constrained| constrained.copied);
+        let copied = &copied[..permitted.min(copied.len())];
         let end = copied.iter().position(|token| self.stop_tokens.contains(token)).unwrap_or(copied.len());
         (end > 0).then_some((&copied[..end], &copies.rates))
+    }
+
+    /// Tokens that its constraint forces, which a window may verify now, and how the sequence's forced tokens have
+    /// done.
+    pub(crate) fn forced(&self) -> Option<(&[TokenId], &Rates)> {
+        let constrained = self.constrained.as_ref().filter(|_| !self.in_prefill())?;
+        let forced = constrained.forced(self.most_drafts());
+        (!forced.is_empty()).then_some((forced, &constrained.rates))
+    }
+
+    /// Whether its held drafts begin with its forced tokens and go on after them.
+    pub(crate) fn held_extend_forced(&self) -> bool {
+        let forced = self.forced().map_or(&[][..], |(forced, _)| forced);
+        let held = self.offer();
+        held.len() > forced.len() && held.iter().zip(forced).all(|(draft, token)| draft.token == *token)
+    }
+
+    /// Takes committed tokens, after which the reply goes on, to its constraint.
+    pub(crate) fn follow(&mut self, committed: &[TokenId], round: u64) -> Result<(), String> {
+        let most = self.most_drafts();
+        let Some(constrained) = &mut self.constrained else { return Ok(()) };
+        let copy = self.copies.as_ref().map_or(&[][..], |copies| copies.propose(&self.tokens, round, most));
+        constrained.follow(committed, &mut self.held.drafts, copy)
     }
 
     /// Drafts that a window may have: the last token that the reply may have needs no row.

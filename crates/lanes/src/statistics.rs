@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::offers::Offered;
 use crate::target::MAX_WINDOW;
 
 /// What one sequence took. A drafted reply's text does not depend on any of this.
@@ -23,14 +24,18 @@ pub struct SequenceStatistics {
     pub holds: u64,
     /// Rounds that its guard kept plain.
     pub guarded_rounds: u64,
-    /// Drafts verified, copies among them.
+    /// Drafts verified, copies and forced tokens among them.
     pub drafts: u64,
-    /// Drafts accepted, copies among them.
+    /// Drafts accepted, copies and forced tokens among them.
     pub accepted: u64,
     /// Copied tokens verified.
     pub copies: u64,
     /// Copied tokens accepted.
     pub copies_accepted: u64,
+    /// Tokens verified that a constraint forced.
+    pub forced: u64,
+    /// Those among them that were accepted.
+    pub forced_accepted: u64,
     /// For each position of the drafter's drafts in a window: how many were verified there, and how many of them
     /// accepted.
     pub by_position: Vec<(u64, u64)>,
@@ -52,11 +57,16 @@ impl SequenceStatistics {
         self.holds += u64::from(counts.held > 0);
         self.drafts += verified;
         self.accepted += accepted;
-        if counts.copied {
-            self.copies += verified;
-            self.copies_accepted += accepted;
-        } else {
-            count_positions(&mut self.by_position, counts);
+        match counts.offered {
+            Offered::Copy => {
+                self.copies += verified;
+                self.copies_accepted += accepted;
+            }
+            Offered::Forced => {
+                self.forced += verified;
+                self.forced_accepted += accepted;
+            }
+            Offered::Held | Offered::Nothing => count_positions(&mut self.by_position, counts),
         }
     }
 }
@@ -67,8 +77,8 @@ pub(crate) struct WindowCounts {
     pub verified: usize,
     pub accepted: usize,
     pub held: usize,
-    /// Whether its drafts were a copy.
-    pub copied: bool,
+    /// Where its drafts were from.
+    pub offered: Offered,
     /// Whether it could have drafted and its guard kept it plain.
     pub guarded: bool,
 }
@@ -121,14 +131,18 @@ pub struct Totals {
     pub rows: u64,
     /// Tokens committed.
     pub reply_tokens: u64,
-    /// Drafts verified, copies among them.
+    /// Drafts verified, copies and forced tokens among them.
     pub drafts: u64,
-    /// Drafts accepted, copies among them.
+    /// Drafts accepted, copies and forced tokens among them.
     pub accepted: u64,
     /// Copied tokens verified.
     pub copies: u64,
     /// Copied tokens accepted.
     pub copies_accepted: u64,
+    /// Tokens verified that a constraint forced.
+    pub forced: u64,
+    /// Those among them that were accepted.
+    pub forced_accepted: u64,
     /// For each position of the drafter's drafts in a window: how many were verified there, and how many of them
     /// accepted.
     pub by_position: [(u64, u64); MAX_WINDOW - 1],
@@ -150,11 +164,16 @@ impl Totals {
         self.reply_tokens += committed as u64;
         self.drafts += verified;
         self.accepted += accepted;
-        if counts.copied {
-            self.copies += verified;
-            self.copies_accepted += accepted;
-        } else {
-            count_positions(&mut self.by_position, counts);
+        match counts.offered {
+            Offered::Copy => {
+                self.copies += verified;
+                self.copies_accepted += accepted;
+            }
+            Offered::Forced => {
+                self.forced += verified;
+                self.forced_accepted += accepted;
+            }
+            Offered::Held | Offered::Nothing => count_positions(&mut self.by_position, counts),
         }
     }
 }

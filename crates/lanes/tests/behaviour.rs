@@ -1,6 +1,8 @@
 //! What the scheduler does with single requests: the queue, memory, ends, failures.
 
-use forerunner_lanes::fake::{DrafterScript, Failures, FakeScript, FakeTarget, Rightness, ScriptedClock};
+use forerunner_lanes::fake::{
+    DrafterScript, Failures, FakeConstraint, FakeScript, FakeTarget, Rightness, ScriptedClock,
+};
 use forerunner_lanes::{
     Delivery, DraftOff, Finish, Lanes, Limits, NewSequence, Options, SamplingRule, SequenceId,
     SequenceStatistics, SubmitError, Target,
@@ -270,4 +272,44 @@ fn a_second_prompt_resumes_at_the_last_page_border_that_leaves_it_a_row() {
             assert_eq!(text(&deliveries, id), expected(&request));
         }
     }
+}
+
+#[test]
+fn a_form_that_cannot_go_on_ends_its_reply_and_no_other() {
+    for (breaks_after, draft) in [(0, true), (1, true), (7, true), (7, false)] {
+        let mut lanes = simple(2);
+        let form = FakeConstraint::new(1, 1000, 0.5, 0.5).breaking_after(breaks_after);
+        let constrained = NewSequence { draft, ..new(4, 20) };
+        let broken = lanes.submit_constrained(constrained.clone(), Box::new(form.clone())).unwrap();
+        let other = lanes.submit(new(5, 20)).unwrap();
+        let deliveries = drain(&mut lanes);
+        let (finish, statistics) = end(&deliveries, broken);
+        assert!(matches!(&finish, Finish::Failed(reason) if reason.contains("break after")), "{finish:?}");
+        let whole = FakeScript::default().constrained_reply(
+            &constrained.prompt,
+            &constrained.rule,
+            20,
+            &[],
+            Some(&form),
+        );
+        let tokens = text(&deliveries, broken);
+        assert!(whole.starts_with(&tokens) && tokens.len() >= breaks_after, "{tokens:?} of {whole:?}");
+        assert_eq!(statistics.reply_tokens, tokens.len());
+        assert_eq!(text(&deliveries, other), expected(&new(5, 20)));
+        assert_eq!((lanes.totals().failed, lanes.totals().finished), (1, 1));
+    }
+}
+
+#[test]
+fn forced_tokens_save_rounds_without_a_drafter() {
+    let rounds = |draft| {
+        let mut lanes =
+            scheduler(Limits { block: 0, ..limits(1) }, FakeScript::default(), Options::default());
+        let form = FakeConstraint::new(3, 1000, 0.8, 0.01);
+        let id = lanes.submit_constrained(NewSequence { draft, ..new(4, 60) }, Box::new(form)).unwrap();
+        end(&drain(&mut lanes), id).1
+    };
+    let (plain, forced) = (rounds(false), rounds(true));
+    assert_eq!((plain.rounds, plain.forced), (60, 0));
+    assert!(forced.rounds < 40 && forced.forced_accepted > 20, "{forced:?}");
 }

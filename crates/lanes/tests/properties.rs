@@ -105,10 +105,27 @@ fn a_cancel_at_any_step_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn replies_that_are_held_to_a_form_are_what_the_target_says_under_its_masks() {
+    check(1000, World::constrained, World::check);
+    check(200, World::constrained, |world| World { force_drafts: true, ..world.clone() }.check());
+}
+
+#[test]
+fn constrained_replies_are_the_same_drafted_or_plain_shared_or_alone() {
+    check(150, World::constrained, |world| {
+        let shared = world.run().0;
+        assert_eq!(texts(&shared), texts(&world.undrafted().run().0), "plain");
+        for (index, reply) in shared.iter().enumerate() {
+            assert_eq!(reply.tokens, world.alone(index).run().0[0].tokens, "request {index} alone");
+        }
+    });
+}
+
+#[test]
 fn the_worlds_have_everything_in_them() {
-    let mut seen = [0; 8];
+    let mut seen = [0; 11];
     for seed in 0..300 {
-        for reply in World::rough(seed).run().0 {
+        for reply in World::rough(seed).run().0.into_iter().chain(World::constrained(seed).run().0) {
             let accepted = reply.statistics.accepted;
             let of_kind = [
                 reply.finish == Some(Finish::Stop),
@@ -119,13 +136,17 @@ fn the_worlds_have_everything_in_them() {
                 accepted < reply.statistics.drafts,
                 reply.statistics.copies > 0,
                 reply.statistics.cached_tokens > 0,
+                reply.statistics.forced_accepted > 0,
+                reply.statistics.forced_accepted < reply.statistics.forced,
+                reply.statistics.forced > 0 && reply.statistics.holds > 0,
             ];
             of_kind.iter().zip(&mut seen).for_each(|(&is, seen)| *seen += u64::from(is));
         }
     }
     assert!(
         seen.iter().all(|&count| count >= 30),
-        "stop, length, failed, left, accepted, rejected, copied, resumed: {seen:?}"
+        "stop, length, failed, left, accepted, rejected, copied, resumed, forced, forced and rejected, forced and \
+         held: {seen:?}"
     );
 }
 
@@ -156,6 +177,20 @@ fn every_planted_fault_is_caught() {
     for fault in faults {
         assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");
         assert!(is_caught(fault, World::rough), "{fault:?} passes the properties of rough worlds");
+    }
+}
+
+#[test]
+fn every_planted_fault_of_masks_is_caught() {
+    for fault in [Fault::MasksOffByOne, Fault::AcceptsUnmasked] {
+        assert!(is_caught(fault, World::constrained), "{fault:?} passes the properties");
+    }
+    for planted in [Planted::MasksShifted, Planted::ForcedUnmasked] {
+        let caught = seeds(40).any(|seed| {
+            let world = World { planted: Some(planted), ..World::constrained(seed) };
+            catch_unwind(AssertUnwindSafe(|| world.check())).is_err()
+        });
+        assert!(caught, "{planted:?} passes the properties");
     }
 }
 

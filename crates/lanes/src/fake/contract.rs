@@ -1,6 +1,6 @@
 //! What the fake demands of a round before it runs it. Each message has both numbers.
 
-use crate::target::{Limits, MAX_WINDOW, PendingSource, Round, Window};
+use crate::target::{Limits, MAX_WINDOW, PendingSource, Round, RowMask, Window};
 
 /// What the fake knows of an open lane.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +30,28 @@ pub(super) fn check_round(
         let known = known(lane).unwrap_or_else(|| panic!("lane {lane} is not open"));
         check_window(window, limits, known);
     }
+    round.masks.iter().for_each(|mask| check_mask(mask, round, vocabulary));
     for &token in round.tokens {
         assert!(token < vocabulary, "token {token} where the vocabulary has {vocabulary}");
     }
+}
+
+/// A window with masks is cut at the first draft that one of them forbids.
+fn check_mask(mask: &RowMask<'_>, round: &Round<'_>, vocabulary: u32) {
+    let window = &round.windows[mask.window];
+    let (lane, draw) = (window.lane, mask.draw);
+    assert!(
+        window.draws && draw <= window.drafts,
+        "lane {lane}: a mask for draw {draw} of {}",
+        window.drafts
+    );
+    assert_eq!(mask.allowed.len(), vocabulary.div_ceil(32) as usize, "lane {lane}: words of a mask");
+    assert!(mask.allowed.iter().any(|&word| word != 0), "lane {lane}: a mask that allows nothing");
+    let drafts = &round.tokens[window.tokens.end - window.drafts..window.tokens.end];
+    let allowed = |token: &u32| mask.allowed[*token as usize / 32] >> (token % 32) & 1 == 1;
+    assert!(drafts.get(draw).is_none_or(allowed), "lane {lane}: draft {draw} is one that its mask forbids");
+    let alike = round.masks.iter().filter(|other| other.window == mask.window);
+    assert_eq!(alike.count(), window.drafts + 1, "lane {lane}: a mask for each of its draws");
 }
 
 fn check_window(window: &Window, limits: &Limits, known: Known) {

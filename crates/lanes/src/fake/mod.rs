@@ -4,6 +4,7 @@
 //! neighbour changes the text.
 
 mod clock;
+mod constraint;
 mod contract;
 mod drafter;
 mod prefixes;
@@ -13,6 +14,7 @@ mod script;
 mod target;
 
 pub use clock::{ScriptedClock, ScriptedCosts};
+pub use constraint::FakeConstraint;
 pub use drafter::{Confidence, DrafterScript, Rightness};
 pub use random::Random;
 pub use script::{Experts, Failures, FakeScript, Fault, Repeats};

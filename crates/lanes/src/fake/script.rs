@@ -1,8 +1,10 @@
 //! What a fake is told: its tokens, its drafter, its costs, and where it fails or lies.
 
 use super::clock::ScriptedCosts;
+use super::constraint::FakeConstraint;
 use super::drafter::DrafterScript;
 use super::random::{fold, unit};
+use crate::constraint::Constraint;
 use crate::target::{SamplingRule, TokenId};
 
 /// How a fake behaves.
@@ -81,6 +83,10 @@ pub enum Fault {
     StoresStateOfRowBefore,
     /// A prefix is found by its length alone.
     FindsPrefixByLength,
+    /// A draw takes the mask of the draw before it in its window.
+    MasksOffByOne,
+    /// A draw that a draft follows is accepted without its mask.
+    AcceptsUnmasked,
 }
 
 /// Text that repeats itself: most tokens are those of a period before. The default never does.
@@ -111,15 +117,42 @@ impl FakeScript {
         max_tokens: usize,
         stop_tokens: &[TokenId],
     ) -> Vec<TokenId> {
+        self.constrained_reply(prompt, rule, max_tokens, stop_tokens, None)
+    }
+
+    /// As [`FakeScript::reply`], held to a form.
+    pub fn constrained_reply(
+        &self,
+        prompt: &[TokenId],
+        rule: &SamplingRule,
+        max_tokens: usize,
+        stop_tokens: &[TokenId],
+        constraint: Option<&FakeConstraint>,
+    ) -> Vec<TokenId> {
         let key = rule_key(rule);
+        let mut constraint = constraint.cloned();
         let mut state = prompt.iter().fold(0, |state, &token| fold(state, u64::from(token)));
         let mut reply = Vec::new();
         while reply.len() < max_tokens && !reply.last().is_some_and(|last| stop_tokens.contains(last)) {
-            let token = self.draw(state, key, prompt.len() + reply.len());
+            let mask = constraint.as_ref().map(FakeConstraint::mask);
+            let token = self.draw_masked(state, key, prompt.len() + reply.len(), mask.as_deref());
+            if let Some(constraint) = &mut constraint {
+                constraint.advance(token).expect("its mask allows the token");
+            }
             state = fold(state, u64::from(token));
             reply.push(token);
         }
         reply
+    }
+
+    /// The token that stands at `position` after this history: with a mask, the first that it allows from the one on
+    /// that would stand there without.
+    pub(super) fn draw_masked(&self, state: u64, key: u64, position: usize, mask: Option<&[u32]>) -> TokenId {
+        let drawn = self.draw(state, key, position);
+        let allowed =
+            |token: &TokenId| mask.is_none_or(|mask| mask[*token as usize / 32] >> (token % 32) & 1 == 1);
+        let from_drawn = (0..self.vocabulary).map(|step| (drawn + step) % self.vocabulary);
+        from_drawn.into_iter().find(allowed).expect("a mask allows at least one token")
     }
 
     /// The token that stands at `position` after this history.

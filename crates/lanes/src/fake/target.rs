@@ -9,8 +9,8 @@ use super::random::fold;
 use super::script::{Experts, FakeScript, Fault, rule_key};
 use crate::allocate::Holding;
 use crate::target::{
-    HeldDraft, Limits, OpenLane, PendingSource, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
-    Window, WindowOut,
+    HeldDraft, Limits, OpenLane, PendingSource, Round, RoundOut, RowMask, SamplingRule, Target, TargetError,
+    TokenId, Window, WindowOut,
 };
 
 /// A target whose next token is a hash of the whole history, the rule and the position.
@@ -160,7 +160,7 @@ impl FakeTarget {
         }
         let first_draw = out.drawn.len();
         let accepted =
-            if window.draws { self.draw_rows(window, tokens, &mut state, lane.key, out) } else { 0 };
+            if window.draws { self.draw_rows(round, window, tokens, &mut state, lane.key, out) } else { 0 };
         let forgets = self.fault(Fault::ForgetsLastDraw);
         let lane = self.lanes[window.lane].as_mut().expect("checked to be open");
         if window.draws && !forgets {
@@ -187,6 +187,7 @@ impl FakeTarget {
     /// Draws from every row that draws, moves `state` over the accepted drafts and counts them.
     fn draw_rows(
         &self,
+        round: &Round<'_>,
         window: &Window,
         tokens: &[TokenId],
         state: &mut u64,
@@ -201,7 +202,7 @@ impl FakeTarget {
             if self.fault(Fault::DrawsByRowIndex) {
                 position = window.tokens.start + row;
             }
-            let drawn = self.script.draw(row_state, key, position);
+            let drawn = self.script.draw_masked(row_state, key, position, self.mask(round, window, row));
             out.drawn.push(drawn);
             let Some(&draft) = tokens.get(committed_rows + row) else { break };
             row_state = fold(row_state, u64::from(draft));
@@ -216,6 +217,15 @@ impl FakeTarget {
             accepted += 1;
         }
         accepted
+    }
+
+    /// The mask of a window's draw, if it has one.
+    fn mask<'a>(&self, round: &Round<'a>, window: &Window, draw: usize) -> Option<&'a [u32]> {
+        let draw = if self.fault(Fault::MasksOffByOne) { draw.saturating_sub(1) } else { draw };
+        let unmasked = self.fault(Fault::AcceptsUnmasked) && draw < window.drafts;
+        let is_its =
+            |mask: &&RowMask<'_>| round.windows[mask.window].lane == window.lane && mask.draw == draw;
+        round.masks.iter().find(is_its).filter(|_| !unmasked).map(|mask| mask.allowed)
     }
 
     /// Drafts for a lane's next round, whose pending token is the last draw.

@@ -3,7 +3,8 @@
 mod run;
 
 use forerunner_lanes::fake::{
-    Confidence, DrafterScript, Failures, FakeScript, Random, Repeats, Rightness, ScriptedCosts,
+    Confidence, DrafterScript, Failures, FakeConstraint, FakeScript, Random, Repeats, Rightness,
+    ScriptedCosts,
 };
 use forerunner_lanes::{Finish, Limits, NewSequence, Options, Planted, SamplingRule, SequenceStatistics};
 
@@ -13,6 +14,8 @@ use run::Run;
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) new: NewSequence,
+    /// What its reply is held to.
+    pub(crate) constraint: Option<FakeConstraint>,
     pub(crate) arrives: u64,
     pub(crate) leaves: Option<u64>,
 }
@@ -80,6 +83,20 @@ impl World {
             force_drafts: false,
             requests,
         }
+    }
+
+    /// A calm world in which replies are held to forms, most of them.
+    pub(crate) fn constrained(seed: u64) -> World {
+        let mut world = World::calm(seed);
+        let random = &mut Random::new(seed ^ 0xf0f0);
+        let vocabulary = world.script.vocabulary;
+        for request in &mut world.requests {
+            let forced = [0.02, 0.3, 0.8][random.below(3) as usize];
+            let allowed = [0.02, 0.7, 0.995][random.below(3) as usize];
+            let form = FakeConstraint::new(random.below(4), vocabulary, forced, allowed);
+            request.constraint = random.chance(0.75).then_some(form);
+        }
+        world
     }
 
     /// A world in which clients leave and calls fail.
@@ -154,7 +171,8 @@ impl World {
 
     fn check_reply(&self, index: usize, request: &Request, reply: &Reply) {
         let NewSequence { prompt, max_tokens, rule, stop_tokens, draft } = &request.new;
-        let expected = self.script.reply(prompt, rule, *max_tokens, stop_tokens);
+        let constraint = request.constraint.as_ref();
+        let expected = self.script.constrained_reply(prompt, rule, *max_tokens, stop_tokens, constraint);
         match &reply.finish {
             Some(Finish::Stop) => {
                 assert!(
@@ -178,12 +196,12 @@ impl World {
         }
         let statistics = &reply.statistics;
         if !*draft || self.limits.block == 0 {
-            let copies = if *draft { statistics.copies } else { 0 };
-            assert_eq!((statistics.drafts, statistics.holds), (copies, 0), "request {index} was drafted");
+            let others = if *draft { statistics.copies + statistics.forced } else { 0 };
+            assert_eq!((statistics.drafts, statistics.holds), (others, 0), "request {index} was drafted");
         }
         if self.script.drafter.rightness == Rightness::Always {
-            let (drafts, accepted) =
-                (statistics.drafts - statistics.copies, statistics.accepted - statistics.copies_accepted);
+            let drafts = statistics.drafts - statistics.copies - statistics.forced;
+            let accepted = statistics.accepted - statistics.copies_accepted - statistics.forced_accepted;
             assert_eq!(accepted, drafts, "request {index}: right drafts are accepted");
         }
         if reply.finish.is_some() {
@@ -254,7 +272,7 @@ fn request(random: &mut Random, vocabulary: u32) -> Request {
         stop_tokens: (0..random.below(3)).map(|_| token(random)).collect(),
         draft: random.chance(0.8),
     };
-    Request { new, arrives: random.below(30), leaves: None }
+    Request { new, constraint: None, arrives: random.below(30), leaves: None }
 }
 
 /// Some prompts go on from the beginning of the one before.

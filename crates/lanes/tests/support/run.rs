@@ -65,7 +65,12 @@ impl<'a> Run<'a> {
     fn arrive_and_leave(&mut self) {
         for (index, request) in self.world.requests.iter().enumerate() {
             if request.arrives == self.step {
-                let id = self.lanes.submit(request.new.clone()).expect("the queue is long enough");
+                let new = request.new.clone();
+                let submitted = match &request.constraint {
+                    Some(constraint) => self.lanes.submit_constrained(new, Box::new(constraint.clone())),
+                    None => self.lanes.submit(new),
+                };
+                let id = submitted.expect("the queue is long enough");
                 self.live.insert(id, Live { request: index, rounds: 0, moved: self.step });
             }
             if request.leaves == Some(self.step) {

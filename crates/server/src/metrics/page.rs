@@ -92,19 +92,19 @@ impl Writer<'_> {
         );
     }
 
-    /// The drafter's drafts under vLLM's names; copies of earlier text apart.
+    /// The drafter's drafts under vLLM's names; copies of earlier text and forced tokens apart.
     fn drafts(&mut self, totals: &Totals) {
         let windows = totals.by_position[0].0;
         self.counter("vllm:spec_decode_num_drafts_total", "Windows with the drafter's drafts.", windows);
         self.counter(
             "vllm:spec_decode_num_draft_tokens_total",
             "Drafts of the drafter verified.",
-            totals.drafts - totals.copies,
+            totals.drafts - totals.copies - totals.forced,
         );
         self.counter(
             "vllm:spec_decode_num_accepted_tokens_total",
             "Drafts of the drafter accepted.",
-            totals.accepted - totals.copies_accepted,
+            totals.accepted - totals.copies_accepted - totals.forced_accepted,
         );
         let positions = || totals.by_position.iter().take_while(|(verified, _)| *verified > 0).enumerate();
         let names: Vec<String> = positions().map(|(position, _)| position.to_string()).collect();
@@ -129,6 +129,16 @@ impl Writer<'_> {
             &format!("{OWN}copies_accepted_total"),
             "Copied tokens accepted.",
             totals.copies_accepted,
+        );
+        self.counter(
+            &format!("{OWN}forced_tokens_total"),
+            "Tokens that a grammar forced, verified as drafts.",
+            totals.forced,
+        );
+        self.counter(
+            &format!("{OWN}forced_tokens_accepted_total"),
+            "Forced tokens accepted.",
+            totals.forced_accepted,
         );
     }
 
