@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{tidy, workspace};
+use crate::{gateway, tidy, workspace};
 
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 3] = [
+const STEPS: [Step; 4] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", || cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("gateway", gateway::run_where_possible),
 ];
 
 /// Runs all steps, then the tests; an error if any failed. What the test runner says last is the last of it.
@@ -54,7 +55,7 @@ fn summary(outcomes: &[Outcome]) -> String {
 }
 
 /// Runs the cargo that runs this program.
-fn cargo(arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     let shown = format!("cargo {}", arguments.join(" "));
     println!("$ {shown}");
     let status = Command::new(workspace::cargo())

@@ -3,8 +3,11 @@
 mod bench;
 mod ci;
 mod dependencies;
+mod gateway;
 mod licences;
 mod links;
+mod manifests;
+mod python;
 mod tidy;
 mod workspace;
 
@@ -14,9 +17,10 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci     format, tidy, clippy and tests: what the CI runs
-  tidy   the repository's own rules alone: sources, dependencies, licences, links
-  bench  the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]";
+  ci       format, tidy, clippy, gateway and tests: what the CI runs
+  tidy     the repository's own rules alone: sources, dependencies, licences, links
+  gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
+  bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +37,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
+        ["gateway", ..] => gateway::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -9,7 +9,7 @@ use std::fmt;
 use anyhow::{Result, bail};
 
 use crate::workspace::{self, File};
-use crate::{dependencies, licences, links};
+use crate::{dependencies, licences, links, manifests};
 
 /// Where a rule is broken, and how.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl fmt::Display for Violation {
 pub(crate) fn run() -> Result<()> {
     let sources = workspace::files(&["rs"])?;
     let documents = workspace::files(&["md"])?;
-    let settings = workspace::files(&["toml", "py", "yml", "yaml"])?;
+    let settings = workspace::files(&["toml", "py", "yml", "yaml", "service", "plist", "rb"])?;
     let mut violations = Vec::new();
     for file in &sources {
         violations.extend(rules::source(&file.path, &file.text));
@@ -41,7 +41,9 @@ pub(crate) fn run() -> Result<()> {
     let exists = |path: &str| workspace::root().join(path).exists();
     violations.extend(documents.iter().flat_map(|file| links::missing(&file.path, &file.text, &exists)));
     violations.extend(sources.iter().flat_map(|file| links::cited(&file.path, &file.text, &exists)));
-    violations.extend(dependencies::check(&dependencies::packages(&workspace::own_packages()?)?));
+    let own_packages = workspace::own_packages()?;
+    violations.extend(dependencies::check(&dependencies::packages(&own_packages)?));
+    violations.extend(manifests::check(&own_packages)?);
     violations.extend(licences::check(&workspace::all_packages()?, &workspace::read(licences::SETTINGS)?)?);
     report(&violations, sources.len())
 }

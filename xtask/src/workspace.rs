@@ -65,6 +65,13 @@ pub(crate) fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let metadata = own_packages()?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target folder")?;
+    Ok(PathBuf::from(folder))
+}
+
 /// What `cargo metadata` says of the workspace's own packages.
 pub(crate) fn own_packages() -> Result<Value> {
     metadata(&["--no-deps"])

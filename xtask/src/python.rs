@@ -1,0 +1,52 @@
+//! Python environments with pinned packages, in a folder of the build outputs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// The Python of an environment that has the packages that `requirements`, a file of the repository, pins. It is made
+/// when it is not there, and made anew when the file has changed.
+pub(crate) fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
+    let folder = workspace::target_folder()?.join("python").join(name);
+    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let wanted = workspace::read(requirements)?;
+    // Written last: an environment that was not finished has none.
+    let made_of = folder.join("requirements.txt");
+    if std::fs::read_to_string(&made_of).is_ok_and(|had| had == wanted) && python.exists() {
+        return Ok(python);
+    }
+    println!("installing {requirements} into {}", folder.display());
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run(Command::new(&python).args(install).arg(workspace::root().join(requirements)))?;
+    std::fs::write(&made_of, wanted).with_context(|| made_of.display().to_string())?;
+    Ok(python)
+}
+
+/// Whether there is a Python that can make environments.
+pub(crate) fn is_here() -> bool {
+    let asked = Command::new("python3").args(["-c", "import venv, ensurepip"]).output();
+    asked.is_ok_and(|answer| answer.status.success())
+}
+
+/// Runs pytest on a folder of the repository.
+pub(crate) fn pytest(python: &Path, folder: &str, arguments: &[String]) -> Result<()> {
+    run(Command::new(python)
+        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", folder])
+        .args(arguments)
+        // Compiled files beside the sources are nobody's.
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(workspace::root()))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("{shown} did not start"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
