@@ -3,6 +3,7 @@
 mod bench;
 mod ci;
 mod dependencies;
+mod field_reports;
 mod gateway;
 mod licences;
 mod links;

@@ -9,7 +9,7 @@ use std::fmt;
 use anyhow::{Result, bail};
 
 use crate::workspace::{self, File};
-use crate::{dependencies, licences, links, manifests};
+use crate::{dependencies, field_reports, licences, links, manifests};
 
 /// Where a rule is broken, and how.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) fn run() -> Result<()> {
     let own_packages = workspace::own_packages()?;
     violations.extend(dependencies::check(&dependencies::packages(&own_packages)?));
     violations.extend(manifests::check(&own_packages)?);
+    let text = |path: &str| workspace::read(path).ok();
+    violations.extend(field_reports::check(&workspace::read(field_reports::PAGE)?, &text));
     violations.extend(licences::check(&workspace::all_packages()?, &workspace::read(licences::SETTINGS)?)?);
     report(&violations, sources.len())
 }

@@ -48,6 +48,7 @@ fn run(pattern: u64) -> Vec<(Vec<u32>, u64)> {
     replies
 }
 
+/// llamadart#344: at every depth.
 #[test]
 fn every_pattern_of_accepted_drafts_commits_the_same_replies() {
     let vocabulary = FakeScript::default().vocabulary;

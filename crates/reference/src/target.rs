@@ -419,6 +419,7 @@ mod tests {
         }
     }
 
+    /// mlx-lm#1883.
     #[test]
     fn the_bias_chooses_experts_but_does_not_weigh_them() {
         let picks = route(&mixture_config(), &[0.0, 2.0, 1.0, -1.0], &[0.0, 0.0, 0.0, 9.0]);

@@ -60,7 +60,7 @@ fn reports() -> Vec<Report> {
     let marked = |list: &str| format!("<|tool_call_start|>{list}<|tool_call_end|>");
     let one = |list: &str, name, arguments| (marked(list), "", vec![(name, arguments)]);
     vec![
-        // vllm-project/vllm#48171
+        // vllm#48171
         one(r#" [run(cmd='grep -F "]" a.log')]"#, "run", json!({"cmd": "grep -F \"]\" a.log"})),
         one("[geo(lon=-74.004)]", "geo", json!({"lon": -74.004})),
         one("[size(wh=(800, 600))]", "size", json!({"wh": [800, 600]})),
@@ -69,19 +69,19 @@ fn reports() -> Vec<Report> {
         one(r"[w(p='C:\dir\')]", "w", json!({"p": r"C:\dir\"})),
         one("[w(t='a\nb')]", "w", json!({"t": "a\nb"})),
         one(" \n[w()]\n", "w", json!({})),
-        // lablup/mlxcel#1306
+        // mlxcel#1306
         one(
             "[f(a='Rome', b=True, c=None, d=['x','y'])]",
             "f",
             json!({"a": "Rome", "b": true, "c": null, "d": ["x", "y"]}),
         ),
-        // Blaizzy/mlx-vlm#1792
+        // mlx-vlm#1792
         (
             format!("Let me look.\n{}Done.", marked("[weather(city='Oslo')]")),
             "Let me look.\nDone.",
             vec![("weather", json!({"city": "Oslo"}))],
         ),
-        // Liquid4All/cookbook#72
+        // cookbook#72
         one(r#"[{"name":"f","arguments":{"a":1}}]"#, "f", json!({"a": 1})),
         one(r#"{"name": "f", "parameters": {"a": [1.5, null]}}"#, "f", json!({"a": [1.5, null]})),
         one(r#"<tool_call>{"name": "f", "arguments": {}}</tool_call>"#, "f", json!({})),

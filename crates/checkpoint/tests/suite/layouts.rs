@@ -83,6 +83,7 @@ fn the_kernel_may_end_in_a_dimension_of_one() {
     check_same(&tiny);
 }
 
+/// lmstudio#1325, ollama37#386.
 #[test]
 fn the_final_norm_has_several_names() {
     for alias in ["norm", "output_norm", "token_embd_norm"] {
@@ -157,6 +158,7 @@ fn an_unaligned_file_is_copied_and_means_the_same() {
     assert_eq!(all_weights(&target), all_weights(&plain));
 }
 
+/// lmstudio#1325, ollama37#386.
 #[test]
 fn the_width_is_the_weights_to_tell() {
     let mut tiny = Tiny::dense();

@@ -69,6 +69,7 @@ fn a_tool_call_streams() {
     assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
 }
 
+/// mlx-lm#1423, llamadart#344, mistral.rs#2306, 1Cat-vLLM#656.
 #[test]
 fn drafted_replies_equal_undrafted_ones_alone_and_together() {
     let server = Serving::start(&["--parallel", "8", "--force-drafts"]);

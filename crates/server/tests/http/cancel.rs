@@ -24,12 +24,14 @@ fn leaves(more: Value, reads: usize) {
     assert_eq!(ask(), alone);
 }
 
+/// am17an/llama.cpp#20.
 #[test]
 fn leaving_a_stream_frees_its_lane() {
     leaves(json!({"stream": true}), 300);
     leaves(json!({"stream": true, "draft": false}), 300);
 }
 
+/// ATOM#1441.
 #[test]
 fn leaving_while_waiting_for_a_whole_reply_frees_its_lane() {
     leaves(json!({}), 0);

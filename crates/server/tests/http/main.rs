@@ -6,6 +6,7 @@ mod client;
 mod document;
 mod drain;
 mod events;
+mod field_reports;
 mod messages;
 mod observe;
 mod refusals;

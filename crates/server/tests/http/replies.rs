@@ -102,6 +102,7 @@ fn a_streamed_chat_reply_is_the_whole_one_in_pieces() {
     assert!(chunks.iter().all(|chunk| chunk.get("usage").is_none()));
 }
 
+/// apfel#100, ATOM#1711.
 #[test]
 fn usage_is_one_last_chunk_without_choices_and_only_when_asked_for() {
     let world = World::new();
