@@ -20,11 +20,12 @@ const fn rule(name: &'static str, ours: &'static [&'static str]) -> Rule {
     Rule { name, ours, others: None, in_tests: &[] }
 }
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule { others: Some(&[]), ..rule("lanes", &[]) },
     Rule { others: Some(&["half", "bytemuck", "thiserror"]), ..rule("tensor", &[]) },
     rule("checkpoint", &["tensor"]),
     Rule { in_tests: &["reference"], ..rule("cpu", &["tensor"]) },
+    Rule { in_tests: &["reference"], ..rule("cuda", &["tensor"]) },
     Rule { in_tests: &["cpu", "reference"], ..rule("models", &["tensor", "checkpoint"]) },
     rule("reference", &["checkpoint", "tensor"]),
     rule("text", &[]),
@@ -35,7 +36,7 @@ const RULES: [Rule; 11] = [
     Rule { in_tests: &["lanes"], ..rule("server", &["engine", "text"]) },
     rule(
         "forerunner",
-        &["checkpoint", "cpu", "engine", "lanes", "models", "reference", "server", "tensor", "text"],
+        &["checkpoint", "cpu", "cuda", "engine", "lanes", "models", "reference", "server", "tensor", "text"],
     ),
     rule("xtask", &[]),
 ];

@@ -2,6 +2,7 @@
 
 mod bench;
 mod ci;
+mod cuda;
 mod dependencies;
 mod field_reports;
 mod gateway;
@@ -21,7 +22,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   ci       format, tidy, clippy, gateway and tests: what the CI runs
   tidy     the repository's own rules alone: sources, dependencies, licences, links
   gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
-  bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]";
+  bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
+  cuda     compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,6 +42,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["gateway", ..] => gateway::run(&arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
+        ["cuda", ..] => cuda::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -1,5 +1,7 @@
 //! The devices of this binary: the one place that knows which exist.
 
+use std::path::Path;
+
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_engine::{DeviceTarget, TargetOptions};
@@ -35,15 +37,83 @@ pub(crate) fn place(
     options: &TargetOptions,
 ) -> anyhow::Result<PlacedTarget> {
     match flags.device {
-        DeviceName::Auto | DeviceName::Cpu => {
-            let threads = flags.threads.map(usize::from);
-            let device = CpuDevice::new(CpuOptions { mode: mode(flags.mode), threads })?;
-            let name = format!("{} ({}, {} threads)", device.name(), device.mode(), device.threads());
-            let target = DeviceTarget::load(device, target, drafter, options)?;
-            Ok(PlacedTarget { target: Box::new(target), device: name })
-        }
+        DeviceName::Cpu => place_on_cpu(flags, target, drafter, options),
+        DeviceName::Cuda => place_on_cuda(open_cuda(flags.kernels.as_deref())?, target, drafter, options),
+        DeviceName::Auto => match open_cuda(flags.kernels.as_deref()) {
+            Ok(device) => place_on_cuda(device, target, drafter, options),
+            Err(error) => {
+                tracing::info!("no NVIDIA GPU is used ({error}); running on the CPU");
+                place_on_cpu(flags, target, drafter, options)
+            }
+        },
     }
 }
+
+fn place_on_cpu(
+    flags: &ModelFlags,
+    target: &TargetCheckpoint,
+    drafter: Option<&DrafterCheckpoint>,
+    options: &TargetOptions,
+) -> anyhow::Result<PlacedTarget> {
+    let threads = flags.threads.map(usize::from);
+    let device = CpuDevice::new(CpuOptions { mode: mode(flags.mode), threads })?;
+    let name = format!("{} ({}, {} threads)", device.name(), device.mode(), device.threads());
+    let target = DeviceTarget::load(device, target, drafter, options)?;
+    Ok(PlacedTarget { target: Box::new(target), device: name })
+}
+
+/// A binary that was built without the feature has no such device.
+#[cfg(not(feature = "cuda"))]
+mod cuda {
+    use anyhow::bail;
+
+    use super::*;
+
+    pub(crate) enum Never {}
+
+    pub(crate) fn open_cuda(_kernels: Option<&Path>) -> anyhow::Result<Never> {
+        bail!("cuda: this program was built without its cuda feature")
+    }
+
+    pub(super) fn place_on_cuda(
+        device: Never,
+        _target: &TargetCheckpoint,
+        _drafter: Option<&DrafterCheckpoint>,
+        _options: &TargetOptions,
+    ) -> anyhow::Result<PlacedTarget> {
+        match device {}
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use anyhow::Context;
+    use forerunner_cuda::{CudaDevice, CudaOptions};
+
+    use super::*;
+
+    /// The first GPU; an error when there is none that works. It runs the kernels of a file, when one is named.
+    pub(crate) fn open_cuda(kernels: Option<&Path>) -> anyhow::Result<CudaDevice> {
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("reading {}", path.display()));
+        // They are needed for as long as the program runs.
+        let image = kernels.map(read).transpose()?.map(|bytes| &*bytes.leak());
+        Ok(CudaDevice::new(CudaOptions { image, ..CudaOptions::default() })?)
+    }
+
+    pub(super) fn place_on_cuda(
+        device: CudaDevice,
+        target: &TargetCheckpoint,
+        drafter: Option<&DrafterCheckpoint>,
+        options: &TargetOptions,
+    ) -> anyhow::Result<PlacedTarget> {
+        let name = format!("{} ({}, {})", device.name(), device.mode(), device.chip());
+        let target = DeviceTarget::load(device, target, drafter, options)?;
+        Ok(PlacedTarget { target: Box::new(target), device: name })
+    }
+}
+
+pub(crate) use cuda::open_cuda;
+use cuda::place_on_cuda;
 
 fn mode(name: ModeName) -> Option<Mode> {
     match name {

@@ -52,6 +52,9 @@ pub(crate) struct ModelFlags {
     /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
     pub(crate) device: DeviceName,
+    /// Kernels for the GPU in place of the built ones: for work on kernels.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) kernels: Option<PathBuf>,
     /// Arithmetic of the CPU: one for every row count, the best one of this machine by default.
     #[arg(long, value_enum, default_value_t = ModeName::Auto)]
     pub(crate) mode: ModeName,
@@ -238,9 +241,10 @@ pub(crate) struct SynthFlags {
 /// Devices by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceName {
-    /// The best one of this machine.
+    /// The best one of this machine: an NVIDIA GPU when there is one that works, else the CPU.
     Auto,
     Cpu,
+    Cuda,
 }
 
 /// Arithmetics of the CPU by name.

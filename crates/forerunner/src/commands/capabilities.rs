@@ -6,6 +6,7 @@ use clap::CommandFactory;
 use forerunner_cpu::Mode;
 use serde::Serialize;
 
+use crate::device::open_cuda;
 use crate::flags::{CapabilitiesFlags, Flags};
 
 /// Everything, as `--json` writes it.
@@ -55,6 +56,7 @@ pub(crate) fn capabilities(flags: &CapabilitiesFlags) -> anyhow::Result<()> {
     writeln!(out, "forerunner {}", capabilities.version)?;
     for device in &capabilities.devices {
         let modes = device.modes.join(", ");
+        let modes = if modes.is_empty() { "none here" } else { &modes };
         writeln!(out, "device {}: modes {modes} (best first), {} threads", device.name, device.threads)?;
     }
     writeln!(out, "families: {}", capabilities.families.join(", "))?;
@@ -74,13 +76,19 @@ impl Capabilities {
         };
         Capabilities {
             version: env!("CARGO_PKG_VERSION"),
-            devices: vec![cpu],
+            devices: vec![cpu, cuda()],
             families: ["lfm2", "lfm2_moe"],
             drafters: ["dspark"],
             weights: ["bf16", "fp16", "fp32", "affine 4-bit", "affine 8-bit"],
             commands: commands(),
         }
     }
+}
+
+/// NVIDIA GPUs. No mode can run where none works.
+fn cuda() -> DeviceCapabilities {
+    let modes = if open_cuda(None).is_ok() { vec!["mma"] } else { Vec::new() };
+    DeviceCapabilities { name: "cuda", modes, known_modes: vec!["mma"], threads: 1 }
 }
 
 /// The options of every command that is not hidden, as the parser itself knows them.

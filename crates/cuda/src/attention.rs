@@ -1,0 +1,145 @@
+//! Attention over pages: which kernel, and how pages are shared among blocks.
+
+use forerunner_tensor::{DeviceError, HeadNorms, HeadShape, KeyValuePages, PageTable, RopeTable, Rows, bf16};
+
+use crate::buffer::Buffer;
+use crate::device::CudaDevice;
+use crate::driver::Address;
+use crate::module::{Grid, Kernel, Params};
+use crate::rows::RowsParam;
+use crate::scratch::Place;
+use crate::weights::unsupported;
+
+/// Width of a head.
+const HEAD: usize = 64;
+/// Queries of a warp.
+const QUERIES: usize = 16;
+/// Rows up to which blocks share a row's pages.
+const FEW_ROWS: usize = 16;
+/// Floats that a page's sum takes.
+const PARTIAL: usize = HEAD + 2;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RopeParams {
+    stacked: Address,
+    query_norm: Address,
+    key_norm: Address,
+    cos_sin: Address,
+    pages: Address,
+    keys: Address,
+    values: Address,
+    rows: RowsParam,
+    query_heads: i32,
+    key_value_heads: i32,
+    pages_per_lane: i32,
+    epsilon: f32,
+}
+
+// SAFETY: `RopeParams` of `attention.cuh`.
+unsafe impl Params for RopeParams {}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct AttentionParams {
+    stacked: Address,
+    keys: Address,
+    values: Address,
+    pages: Address,
+    out: Address,
+    partials: Address,
+    counters: Address,
+    rows: RowsParam,
+    query_heads: i32,
+    key_value_heads: i32,
+    pages_per_lane: i32,
+    partial_pages: i32,
+}
+
+// SAFETY: `AttentionParams` of `attention.cuh`.
+unsafe impl Params for AttentionParams {}
+
+impl CudaDevice {
+    pub(crate) fn rotate_and_append(
+        &self,
+        stacked: &Buffer<bf16>,
+        shape: HeadShape,
+        norms: &HeadNorms<CudaDevice>,
+        rope: &RopeTable<CudaDevice>,
+        rows: &Rows<CudaDevice>,
+        table: &PageTable<CudaDevice>,
+        pages: &KeyValuePages<CudaDevice>,
+    ) -> Result<(), DeviceError> {
+        check_shape(shape)?;
+        let params = RopeParams {
+            stacked: stacked.first(rows.count * shape.stacked_width()),
+            query_norm: norms.query.first(HEAD),
+            key_norm: norms.key.first(HEAD),
+            cos_sin: rope.cos_sin.first(rope.positions * HEAD),
+            pages: table.pages.address(),
+            keys: pages.keys.address(),
+            values: pages.values.address(),
+            rows: RowsParam::new(rows),
+            query_heads: shape.query_heads as i32,
+            key_value_heads: shape.key_value_heads as i32,
+            pages_per_lane: table.pages_per_lane as i32,
+            epsilon: norms.epsilon,
+        };
+        let heads = shape.query_heads + 2 * shape.key_value_heads;
+        self.launch_rows(Kernel::RopeAppend, Grid::new(heads.div_ceil(8), rows.count, 256), &params)
+    }
+
+    pub(crate) fn attend(
+        &self,
+        stacked: &Buffer<bf16>,
+        shape: HeadShape,
+        rows: &Rows<CudaDevice>,
+        table: &PageTable<CudaDevice>,
+        pages: &KeyValuePages<CudaDevice>,
+        out: &Buffer<bf16>,
+    ) -> Result<(), DeviceError> {
+        check_shape(shape)?;
+        let few = rows.count <= FEW_ROWS;
+        let heads = shape.key_value_heads;
+        // Enough blocks for two on each multiprocessor.
+        let wanted = (2 * self.driver.multiprocessors).div_ceil(rows.count.max(1) * heads);
+        let shares = if few { wanted.min(table.pages_per_lane).max(1) } else { 1 };
+        let sums =
+            if shares > 1 { rows.count * shape.query_heads * table.pages_per_lane * PARTIAL } else { 0 };
+        let params = AttentionParams {
+            stacked: stacked.first(rows.count * shape.stacked_width()),
+            keys: pages.keys.address(),
+            values: pages.values.address(),
+            pages: table.pages.address(),
+            out: out.first(rows.count * shape.query_heads * HEAD),
+            partials: self.scratch(Place::Partials, (sums * size_of::<f32>()).max(1))?,
+            counters: self.scratch(Place::Counters, rows.count * heads * size_of::<u32>())?,
+            rows: RowsParam::new(rows),
+            query_heads: shape.query_heads as i32,
+            key_value_heads: heads as i32,
+            pages_per_lane: table.pages_per_lane as i32,
+            partial_pages: table.pages_per_lane as i32,
+        };
+        if few {
+            let grid = Grid { blocks: [rows.count, heads, shares], threads: 128 };
+            return self.launch_rows(Kernel::AttentionFew, grid, &params);
+        }
+        let rows_of_warp = QUERIES / (shape.query_heads / heads);
+        let grid = Grid::new(rows.count.div_ceil(4 * rows_of_warp), heads, 128);
+        self.launch_rows(Kernel::AttentionMany, grid, &params)
+    }
+}
+
+fn check_shape(shape: HeadShape) -> Result<(), DeviceError> {
+    let HeadShape { query_heads, key_value_heads, head_dim } = shape;
+    let group = query_heads.checked_div(key_value_heads);
+    let fits = group.is_some_and(|group| group <= QUERIES && group * key_value_heads == query_heads);
+    if head_dim == HEAD && fits {
+        return Ok(());
+    }
+    Err(unsupported(
+        "the shape of attention heads",
+        format!("{query_heads} query and {key_value_heads} key heads of {head_dim}"),
+        format!("heads of {HEAD}, at most {QUERIES} query heads a key head"),
+    ))
+}
