@@ -1,4 +1,4 @@
-//! A checkpoint's safetensors, mapped: one file, or the shards that an index names, seen as one.
+//! A checkpoint's tensors by name: mapped files (one, or the shards that an index names), or tensors that are made.
 
 mod header;
 
@@ -6,31 +6,37 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use memmap2::Mmap;
 use safetensors::Dtype;
 use serde_json::Value;
 
-use crate::CheckpointError;
 use crate::config::read_json;
+use crate::{CheckpointError, TensorSource};
 
 // Tensors are read in place: their bytes are little endian, and files are larger than 4 GiB.
 const _: () = assert!(cfg!(target_endian = "little") && size_of::<usize>() == 8);
 
-const SINGLE_FILE: &str = "model.safetensors";
-const INDEX_FILE: &str = "model.safetensors.index.json";
+/// The weights, when they are in one file.
+pub(crate) const SINGLE_FILE: &str = "model.safetensors";
+/// Which file holds a tensor, when there are several.
+pub(crate) const INDEX_FILE: &str = "model.safetensors.index.json";
 
 /// All tensors of a checkpoint by canonical name (see [`canonical`]).
 pub(crate) struct Archive {
     directory: PathBuf,
-    files: Vec<MappedFile>,
+    holders: Vec<Holder>,
     entries: BTreeMap<String, Entry>,
 }
 
-struct MappedFile {
-    path: PathBuf,
-    map: Mmap,
+/// What bytes are taken from.
+enum Holder {
+    /// A file.
+    Mapped { path: PathBuf, map: Mmap },
+    /// Tensor `index` of a source, made anew whenever it is read.
+    Made { source: Arc<dyn TensorSource>, index: usize },
 }
 
 /// One tensor.
@@ -43,10 +49,10 @@ pub(crate) struct Entry {
     pub(crate) slice: TensorSlice,
 }
 
-/// A run of elements in a mapped file. Made from a checked header, so it lies within its file.
+/// A run of elements in a mapped file or a made tensor. Made from a checked header, so it lies within its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TensorSlice {
-    file: usize,
+    holder: usize,
     /// Its elements' type.
     pub(crate) data_type: Dtype,
     start: usize,
@@ -72,8 +78,7 @@ impl TensorSlice {
 impl Archive {
     /// Maps the safetensors in `directory` and reads their headers; no tensor's bytes are touched.
     pub(crate) fn open(directory: &Path) -> Result<Archive, CheckpointError> {
-        let mut archive =
-            Archive { directory: directory.into(), files: Vec::new(), entries: BTreeMap::new() };
+        let mut archive = Archive::empty(directory);
         let index = directory.join(INDEX_FILE);
         if !index.exists() {
             archive.add_file(directory.join(SINGLE_FILE))?;
@@ -90,6 +95,26 @@ impl Archive {
         Ok(archive)
     }
 
+    /// The tensors of `source`, none of them made yet.
+    pub(crate) fn from_source(source: &Arc<dyn TensorSource>) -> Result<Archive, CheckpointError> {
+        let mut archive = Archive::empty(Path::new(source.name()));
+        for (index, info) in source.tensors().iter().enumerate() {
+            let slice = TensorSlice {
+                holder: archive.holders.len(),
+                data_type: info.data_type,
+                start: 0,
+                end: info.byte_count(),
+            };
+            archive.insert(Entry { name: info.name.clone(), shape: info.shape.clone(), slice })?;
+            archive.holders.push(Holder::Made { source: Arc::clone(source), index });
+        }
+        Ok(archive)
+    }
+
+    fn empty(directory: &Path) -> Archive {
+        Archive { directory: directory.into(), holders: Vec::new(), entries: BTreeMap::new() }
+    }
+
     /// Where it lies.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
@@ -97,12 +122,23 @@ impl Archive {
 
     /// The files, in the order they were read.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|file| file.path.as_path())
+        self.holders.iter().filter_map(|holder| match holder {
+            Holder::Mapped { path, .. } => Some(path.as_path()),
+            Holder::Made { .. } => None,
+        })
     }
 
-    /// The file that holds `slice`.
+    /// The file that holds `slice`, or the name of the source that makes it.
     pub(crate) fn path_of(&self, slice: &TensorSlice) -> &Path {
-        &self.files[slice.file].path
+        match self.holders.get(slice.holder) {
+            Some(Holder::Mapped { path, .. }) => path,
+            _ => &self.directory,
+        }
+    }
+
+    /// Whether `slice` is made when it is read, and lies in no file.
+    pub(crate) fn is_made(&self, slice: &TensorSlice) -> bool {
+        matches!(self.holders[slice.holder], Holder::Made { .. })
     }
 
     /// The tensor with this canonical name.
@@ -116,41 +152,49 @@ impl Archive {
     }
 
     /// The bytes of `slice`.
-    pub(crate) fn bytes(&self, slice: &TensorSlice) -> &[u8] {
-        &self.files[slice.file].map[slice.start..slice.end]
+    pub(crate) fn bytes(&self, slice: &TensorSlice) -> Cow<'_, [u8]> {
+        self.elements(slice)
     }
 
-    /// The elements of `slice`: in place where the file has them aligned, copied otherwise.
+    /// The elements of `slice`: in place where a file has them aligned, copied or made otherwise.
     pub(crate) fn elements<T: Pod>(&self, slice: &TensorSlice) -> Cow<'_, [T]> {
-        let bytes = self.bytes(slice);
-        match bytemuck::try_cast_slice(bytes) {
-            Ok(elements) => Cow::Borrowed(elements),
-            Err(_) => {
-                Cow::Owned(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+        match &self.holders[slice.holder] {
+            Holder::Mapped { map, .. } => in_file(&map[slice.start..slice.end]),
+            Holder::Made { source, index } => {
+                let mut elements = vec![T::zeroed(); slice.byte_count() / size_of::<T>()];
+                source.read(*index, slice.start, bytemuck::cast_slice_mut(&mut elements));
+                Cow::Owned(elements)
             }
         }
     }
 
     fn add_file(&mut self, path: PathBuf) -> Result<(), CheckpointError> {
         let map = map_file(&path)?;
-        let file = self.files.len();
-        for header_entry in header::read_header(&path, &map)? {
+        let holder = self.holders.len();
+        let entries = header::read_header(&path, &map)?;
+        self.holders.push(Holder::Mapped { path, map });
+        for header_entry in entries {
             let slice = TensorSlice {
-                file,
+                holder,
                 data_type: header_entry.info.dtype,
                 start: header_entry.start,
                 end: header_entry.end,
             };
-            let name = header_entry.name;
-            let key = canonical(&name).to_owned();
-            let entry = Entry { name, shape: header_entry.info.shape, slice };
-            if let Some(first) = self.entries.get(&key) {
-                let first = self.files.get(first.slice.file).map_or(&path, |file| &file.path).clone();
-                return Err(CheckpointError::DuplicateTensor { tensor: entry.name, first, second: path });
-            }
-            self.entries.insert(key, entry);
+            self.insert(Entry { name: header_entry.name, shape: header_entry.info.shape, slice })?;
         }
-        self.files.push(MappedFile { path, map });
+        Ok(())
+    }
+
+    fn insert(&mut self, entry: Entry) -> Result<(), CheckpointError> {
+        let key = canonical(&entry.name).to_owned();
+        if let Some(first) = self.entries.get(&key) {
+            return Err(CheckpointError::DuplicateTensor {
+                tensor: entry.name,
+                first: self.path_of(&first.slice).into(),
+                second: self.path_of(&entry.slice).into(),
+            });
+        }
+        self.entries.insert(key, entry);
         Ok(())
     }
 
@@ -168,6 +212,14 @@ impl Archive {
             }
         }
         Ok(())
+    }
+}
+
+/// The elements in mapped `bytes`, copied where they are not aligned.
+fn in_file<T: Pod>(bytes: &[u8]) -> Cow<'_, [T]> {
+    match bytemuck::try_cast_slice(bytes) {
+        Ok(elements) => Cow::Borrowed(elements),
+        Err(_) => Cow::Owned(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()),
     }
 }
 

@@ -8,9 +8,9 @@ mod target;
 
 use std::collections::BTreeMap;
 
-pub(crate) use drafter::{check_fit, read_drafter_config};
+pub(crate) use drafter::{check_fit, parse_drafter_config, read_drafter_config};
 pub(crate) use fields::{read_json, shorten};
-pub(crate) use target::read_target_config;
+pub(crate) use target::{parse_target_config, read_target_config};
 
 /// The model families of `model_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct TargetConfig {
     pub eos_tokens: Vec<u32>,
     /// Present when matrices are quantized.
     pub quantization: Option<QuantizationConfig>,
+    /// `synthetic`: how the weights were made, when they were made for measurements and not trained.
+    pub synthetic: Option<String>,
 }
 
 /// A DSpark drafter's configuration.

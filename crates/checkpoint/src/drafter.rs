@@ -1,12 +1,16 @@
 //! A DSpark drafter on disk: its inventory is checked once at open, its weights are read when asked for.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::archive::{Archive, TensorSlice};
-use crate::config::{check_fit, read_drafter_config};
+use crate::config::{check_fit, parse_drafter_config, read_drafter_config};
 use crate::inventory::Inventory;
 use crate::slots::{MatrixSlot, read_vector};
-use crate::{CheckpointError, DrafterConfig, DrafterHead, DrafterLayerWeights, Summary, TargetConfig, names};
+use crate::{
+    CheckpointError, DrafterConfig, DrafterHead, DrafterLayerWeights, Summary, TargetConfig, TensorSource,
+    names,
+};
 
 /// A DSpark drafter on disk.
 ///
@@ -49,16 +53,26 @@ impl DrafterCheckpoint {
     pub fn open(directory: &Path, target: &TargetConfig) -> Result<Self, CheckpointError> {
         let config = read_drafter_config(directory)?;
         check_fit(directory, &config, target)?;
-        DrafterCheckpoint::open_config(directory, config)
+        DrafterCheckpoint::check(config, Archive::open(directory)?)
+    }
+
+    /// A drafter whose tensors are made when they are read, held to what [`DrafterCheckpoint::open`] asks.
+    pub fn from_source(
+        source: &Arc<dyn TensorSource>,
+        target: &TargetConfig,
+    ) -> Result<Self, CheckpointError> {
+        let name = Path::new(source.name());
+        let config = parse_drafter_config(name, source.config())?;
+        check_fit(name, &config, target)?;
+        DrafterCheckpoint::check(config, Archive::from_source(source)?)
     }
 
     /// Reads and checks the drafter in `directory`, whatever target it is for: to describe it, not to run it.
     pub fn open_unpaired(directory: &Path) -> Result<Self, CheckpointError> {
-        DrafterCheckpoint::open_config(directory, read_drafter_config(directory)?)
+        DrafterCheckpoint::check(read_drafter_config(directory)?, Archive::open(directory)?)
     }
 
-    fn open_config(directory: &Path, config: DrafterConfig) -> Result<Self, CheckpointError> {
-        let archive = Archive::open(directory)?;
+    fn check(config: DrafterConfig, archive: Archive) -> Result<Self, CheckpointError> {
         let mut inventory = Inventory::new(&archive, None, "");
         let head = HeadPlan::resolve(&mut inventory, &config)?;
         let layers = (0..config.layers)

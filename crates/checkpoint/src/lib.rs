@@ -11,6 +11,7 @@ mod error;
 mod inventory;
 mod names;
 mod slots;
+mod source;
 mod summary;
 mod target;
 mod weights;
@@ -19,7 +20,12 @@ mod write;
 pub use config::{DrafterConfig, Family, LayerKind, MixtureConfig, QuantizationConfig, TargetConfig};
 pub use drafter::DrafterCheckpoint;
 pub use error::CheckpointError;
+pub use source::{TensorInfo, TensorSource};
 pub use summary::Summary;
 pub use target::TargetCheckpoint;
-pub use weights::{DrafterHead, DrafterLayerWeights, FeedForwardWeights, LayerWeights, OperatorWeights};
-pub use write::write_dequantized;
+pub use weights::{
+    DrafterHead, DrafterLayerWeights, Experts, FeedForwardWeights, LayerWeights, OperatorWeights,
+};
+pub use write::{write_dequantized, write_source};
+
+pub use safetensors::Dtype;

@@ -3,13 +3,17 @@
 mod plan;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use forerunner_tensor::{ExpertWeights, HostMatrix};
+use forerunner_tensor::HostMatrix;
 
 use crate::archive::Archive;
-use crate::config::read_target_config;
+use crate::config::{parse_target_config, read_target_config};
 use crate::slots::read_vector;
-use crate::{CheckpointError, FeedForwardWeights, LayerWeights, OperatorWeights, Summary, TargetConfig};
+use crate::{
+    CheckpointError, Experts, FeedForwardWeights, LayerWeights, OperatorWeights, Summary, TargetConfig,
+    TensorSource,
+};
 
 pub(crate) use plan::{ExpertSlots, FeedForwardPlan, LayerPlan, OperatorPlan, TargetPlan};
 
@@ -27,8 +31,16 @@ impl TargetCheckpoint {
     /// Reads `config.json` in `directory`, maps its safetensors and checks that every tensor the configuration
     /// asks for is there with its shape, and nothing else.
     pub fn open(directory: &Path) -> Result<Self, CheckpointError> {
-        let mut config = read_target_config(directory)?;
-        let archive = Archive::open(directory)?;
+        TargetCheckpoint::check(read_target_config(directory)?, Archive::open(directory)?)
+    }
+
+    /// A target whose tensors are made when they are read, held to the same inventory as one on disk.
+    pub fn from_source(source: &Arc<dyn TensorSource>) -> Result<Self, CheckpointError> {
+        let config = parse_target_config(Path::new(source.name()), source.config())?;
+        TargetCheckpoint::check(config, Archive::from_source(source)?)
+    }
+
+    fn check(mut config: TargetConfig, archive: Archive) -> Result<Self, CheckpointError> {
         config.intermediate = plan::dense_width(&archive, &config)?;
         let plan = TargetPlan::resolve(&archive, &config)?;
         Ok(TargetCheckpoint { config, archive, plan })
@@ -107,7 +119,7 @@ impl TargetCheckpoint {
         }
     }
 
-    fn feed_forward(&self, feed_forward: &FeedForwardPlan) -> FeedForwardWeights<'_> {
+    fn feed_forward<'a>(&'a self, feed_forward: &'a FeedForwardPlan) -> FeedForwardWeights<'a> {
         let archive = &self.archive;
         match feed_forward {
             FeedForwardPlan::Dense(slots) => FeedForwardWeights::Dense {
@@ -121,14 +133,7 @@ impl TargetCheckpoint {
                     Some(bias) => read_vector(archive, bias),
                     None => vec![0.0; experts.len()],
                 },
-                experts: experts
-                    .iter()
-                    .map(|slots| ExpertWeights {
-                        gate: slots.gate.read(archive),
-                        up: slots.up.read(archive),
-                        down: slots.down.read(archive),
-                    })
-                    .collect(),
+                experts: Experts::new(archive, experts),
             },
         }
     }

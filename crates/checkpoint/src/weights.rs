@@ -2,6 +2,9 @@
 
 use forerunner_tensor::{ExpertWeights, HostMatrix};
 
+use crate::archive::Archive;
+use crate::target::ExpertSlots;
+
 /// One decoder layer. Norms are `[hidden]`.
 pub struct LayerWeights<'a> {
     /// Before the operator.
@@ -60,10 +63,41 @@ pub enum FeedForwardWeights<'a> {
         router: HostMatrix<'a>,
         /// `[experts]`; zeros when the configuration says there is none.
         bias: Vec<f32>,
-        /// One entry an expert; views into the mapped file.
-        experts: Vec<ExpertWeights<'a>>,
+        /// One entry an expert, read when it is asked for.
+        experts: Experts<'a>,
     },
 }
+
+/// The experts of a layer, each read when it is asked for, so that no more of them are in memory than are kept.
+pub struct Experts<'a> {
+    archive: &'a Archive,
+    slots: std::slice::Iter<'a, ExpertSlots>,
+}
+
+impl<'a> Experts<'a> {
+    pub(crate) fn new(archive: &'a Archive, slots: &'a [ExpertSlots]) -> Self {
+        Experts { archive, slots: slots.iter() }
+    }
+}
+
+impl<'a> Iterator for Experts<'a> {
+    type Item = ExpertWeights<'a>;
+
+    fn next(&mut self) -> Option<ExpertWeights<'a>> {
+        let slots = self.slots.next()?;
+        Some(ExpertWeights {
+            gate: slots.gate.read(self.archive),
+            up: slots.up.read(self.archive),
+            down: slots.down.read(self.archive),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.slots.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Experts<'_> {}
 
 /// One drafter layer, with queries and keys as the file has them (see
 /// [`DrafterConfig::rope_is_neox_style`](crate::DrafterConfig::rope_is_neox_style)).

@@ -1,19 +1,23 @@
-//! Writes a target's bf16 twin: the same model with every matrix dequantized, in Hugging Face's layout.
+//! Writes checkpoints: a target's bf16 twin (every matrix dequantized, in Hugging Face's layout), and sources.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use forerunner_tensor::bf16;
 use safetensors::tensor::{SafeTensorError, View};
 use safetensors::{Dtype, serialize_to_file};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::archive::{Archive, TensorSlice};
+use crate::archive::{Archive, INDEX_FILE, SINGLE_FILE, TensorSlice};
 use crate::config::read_json;
 use crate::slots::MatrixSlot;
 use crate::target::{ExpertSlots, FeedForwardPlan, LayerPlan, OperatorPlan};
-use crate::{CheckpointError, TargetCheckpoint, names};
+use crate::{CheckpointError, TargetCheckpoint, TensorInfo, TensorSource, names};
+
+/// What a checkpoint is: written last.
+const CONFIG_FILE: &str = "config.json";
 
 /// Files that belong to a model and have nothing to do with its weights.
 const COMPANIONS: [&str; 5] = [
@@ -35,19 +39,100 @@ pub fn write_dequantized(
     destination: &Path,
 ) -> Result<(), CheckpointError> {
     prepare(destination)?;
-    write_weights(source, &destination.join("model.safetensors"))?;
-    for name in COMPANIONS.iter().filter(|name| source_dir.join(name).exists()) {
-        let path = destination.join(name);
-        let result = std::fs::read(source_dir.join(name)).and_then(|bytes| std::fs::write(&path, bytes));
-        result.map_err(|source| CheckpointError::Io { path, source })?;
+    let weights = destination.join(SINGLE_FILE);
+    write_tensors(twin_tensors(source), &weights)?;
+    copy_companions(source_dir, destination)?;
+    let mut config = read_json(&source_dir.join(CONFIG_FILE))?;
+    config.remove("quantization");
+    config.remove("quantization_config");
+    config.remove("torch_dtype");
+    config.insert("dtype".into(), Value::from("bfloat16"));
+    write_config(config, destination, &[weights])
+}
+
+/// Writes `source` to `destination` as safetensors of about `shard_bytes` with an index, or as a single file when
+/// they are no more than that; and beside them what `companions`, a model's directory, has of tokenizer and chat
+/// template.
+///
+/// One tensor is held in memory at a time. `config.json` is written last: an interrupted write does not pass for a
+/// checkpoint.
+pub fn write_source(
+    source: &dyn TensorSource,
+    companions: Option<&Path>,
+    destination: &Path,
+    shard_bytes: u64,
+) -> Result<(), CheckpointError> {
+    prepare(destination)?;
+    let shards = shards(source.tensors(), shard_bytes);
+    let mut paths = Vec::new();
+    let mut weight_map = Map::new();
+    for (number, shard) in shards.iter().enumerate() {
+        let name = match shards.len() {
+            1 => SINGLE_FILE.to_owned(),
+            count => format!("model-{:05}-of-{count:05}.safetensors", number + 1),
+        };
+        let tensors = shard.clone().map(|index| {
+            let info = &source.tensors()[index];
+            weight_map.insert(info.name.clone(), Value::from(name.as_str()));
+            (info.name.clone(), MadeTensor { source, info, index })
+        });
+        paths.push(destination.join(&name));
+        write_tensors(tensors.collect(), &destination.join(&name))?;
     }
-    let config = destination.join("config.json");
-    write_config(&source_dir.join("config.json"), &config)?;
-    // Weights go through a temporary file that only its owner may read; the twin is for whom its config is.
-    let permissions = std::fs::metadata(&config).map(|metadata| metadata.permissions());
-    let weights = destination.join("model.safetensors");
-    let result = permissions.and_then(|permissions| std::fs::set_permissions(&weights, permissions));
-    result.map_err(|source| CheckpointError::Io { path: weights, source })
+    if shards.len() > 1 {
+        let total: usize = source.tensors().iter().map(TensorInfo::byte_count).sum();
+        let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
+        write_json(&index, &destination.join(INDEX_FILE))?;
+    }
+    if let Some(companions) = companions {
+        copy_companions(companions, destination)?;
+    }
+    write_config(source.config().clone(), destination, &paths)
+}
+
+/// Runs of tensors whose bytes come to at most `shard_bytes`, but for one that alone has more.
+fn shards(tensors: &[TensorInfo], shard_bytes: u64) -> Vec<Range<usize>> {
+    let mut shards = vec![0..0];
+    let mut bytes = 0;
+    for (index, tensor) in tensors.iter().enumerate() {
+        let last = shards.len() - 1;
+        let size = tensor.byte_count() as u64;
+        if bytes + size > shard_bytes && !shards[last].is_empty() {
+            shards.push(index..index + 1);
+            bytes = size;
+        } else {
+            shards[last].end = index + 1;
+            bytes += size;
+        }
+    }
+    shards
+}
+
+/// A tensor of a source, made when it is written.
+struct MadeTensor<'a> {
+    source: &'a dyn TensorSource,
+    info: &'a TensorInfo,
+    index: usize,
+}
+
+impl View for MadeTensor<'_> {
+    fn dtype(&self) -> Dtype {
+        self.info.data_type
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.info.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let mut bytes = vec![0; self.data_len()];
+        self.source.read(self.index, 0, &mut bytes);
+        Cow::Owned(bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.info.byte_count()
+    }
 }
 
 /// Makes `destination` an empty directory, or refuses.
@@ -63,19 +148,42 @@ fn prepare(destination: &Path) -> Result<(), CheckpointError> {
     std::fs::create_dir_all(destination).map_err(io)
 }
 
-fn write_config(from: &Path, to: &Path) -> Result<(), CheckpointError> {
-    let mut config = read_json(from)?;
-    config.remove("quantization");
-    config.remove("quantization_config");
-    config.remove("torch_dtype");
-    config.insert("dtype".into(), Value::from("bfloat16"));
-    let text = format!("{:#}\n", Value::Object(config));
-    std::fs::write(to, text).map_err(|source| CheckpointError::Io { path: to.into(), source })
+/// Copies what `from` has of [`COMPANIONS`].
+fn copy_companions(from: &Path, destination: &Path) -> Result<(), CheckpointError> {
+    for name in COMPANIONS.iter().filter(|name| from.join(name).exists()) {
+        let path = destination.join(name);
+        let result = std::fs::read(from.join(name)).and_then(|bytes| std::fs::write(&path, bytes));
+        result.map_err(|source| CheckpointError::Io { path, source })?;
+    }
+    Ok(())
 }
 
-fn write_weights(source: &TargetCheckpoint, path: &Path) -> Result<(), CheckpointError> {
+/// Writes the configuration, and opens `weights` to whom it is open: they went through temporary files that only
+/// their owner may read.
+fn write_config(
+    config: Map<String, Value>,
+    destination: &Path,
+    weights: &[PathBuf],
+) -> Result<(), CheckpointError> {
+    let path = destination.join(CONFIG_FILE);
+    write_json(&Value::Object(config), &path)?;
+    let permissions = std::fs::metadata(&path).map(|metadata| metadata.permissions());
+    let permissions = permissions.map_err(|source| CheckpointError::Io { path, source })?;
+    for path in weights {
+        std::fs::set_permissions(path, permissions.clone())
+            .map_err(|source| CheckpointError::Io { path: path.clone(), source })?;
+    }
+    Ok(())
+}
+
+fn write_json(value: &Value, path: &Path) -> Result<(), CheckpointError> {
+    std::fs::write(path, format!("{value:#}\n"))
+        .map_err(|source| CheckpointError::Io { path: path.into(), source })
+}
+
+fn write_tensors<V: View>(tensors: Vec<(String, V)>, path: &Path) -> Result<(), CheckpointError> {
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    serialize_to_file(twin_tensors(source), Some(metadata), path).map_err(|error| {
+    serialize_to_file(tensors, Some(metadata), path).map_err(|error| {
         let source = match error {
             SafeTensorError::IoError(source) => source,
             other => std::io::Error::other(other),
@@ -122,7 +230,7 @@ impl View for TwinTensor<'_> {
                 }
                 Cow::Owned(bytes)
             }
-            Origin::Vector(slice) => Cow::Borrowed(self.archive.bytes(slice)),
+            Origin::Vector(slice) => self.archive.bytes(slice),
         }
     }
 

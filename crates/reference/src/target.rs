@@ -187,6 +187,21 @@ impl ReferenceTarget {
     /// # Panics
     /// If a token is outside the vocabulary or a tapped layer does not exist.
     pub fn forward(&self, state: &mut TargetState, tokens: &[u32], taps: &[usize]) -> Output {
+        self.observed(state, tokens, taps, &mut |_, _| ())
+    }
+
+    /// As [`ReferenceTarget::forward`]; `observe` sees each layer's number and the residual stream `[rows, hidden]`
+    /// between its operator and its feed-forward.
+    ///
+    /// # Panics
+    /// As [`ReferenceTarget::forward`].
+    pub fn observed(
+        &self,
+        state: &mut TargetState,
+        tokens: &[u32],
+        taps: &[usize],
+        observe: &mut dyn FnMut(usize, &Rows),
+    ) -> Output {
         let layers = self.layers.len();
         assert!(taps.iter().all(|&tap| tap < layers), "taps {taps:?} of {layers} layers");
         let mut tapped = Rows::zeros(tokens.len(), taps.len() * self.config.hidden);
@@ -194,6 +209,7 @@ impl ReferenceTarget {
         for (index, (layer, history)) in self.layers.iter().zip(&mut state.layers).enumerate() {
             let normed = rms_norm_rows(&x, &layer.operator_norm, self.config.norm_epsilon);
             x.add(&self.operator(&layer.operator, history, &normed));
+            observe(index, &x);
             let normed = rms_norm_rows(&x, &layer.ffn_norm, self.config.norm_epsilon);
             x.add(&layer.feed_forward.apply(self.config.mixture.as_ref(), &normed));
             for slot in (0..taps.len()).filter(|&slot| taps[slot] == index) {
@@ -387,7 +403,7 @@ impl FeedForward {
             FeedForwardWeights::Experts { router, bias, experts } => FeedForward::Mixture(Mixture {
                 router: Matrix::from_host(&router),
                 bias,
-                experts: experts.iter().map(Expert::from_weights).collect(),
+                experts: experts.map(|weights| Expert::from_weights(&weights)).collect(),
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::fields::{Fields, read_json};
 use super::target::{LAYERS_MAX, check_rope_type, config_file, read_head_counts};
@@ -13,7 +13,15 @@ use crate::CheckpointError;
 pub(crate) fn read_drafter_config(directory: &Path) -> Result<DrafterConfig, CheckpointError> {
     let file = config_file(directory)?;
     let json = read_json(&file)?;
-    read_config(&Fields::new(&file, &json))
+    parse_drafter_config(&file, &json)
+}
+
+/// The configuration that `json` says, which is called `file` in errors.
+pub(crate) fn parse_drafter_config(
+    file: &Path,
+    json: &Map<String, Value>,
+) -> Result<DrafterConfig, CheckpointError> {
+    read_config(&Fields::new(file, json))
 }
 
 /// The drafter in `directory` reads `target`'s residual stream, embeds with its table and drafts with its head.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::fields::{Fields, read_json};
 use super::quantization::read_quantization;
@@ -21,8 +21,16 @@ const ROPE_THETA_DEFAULT: f32 = 1e6;
 /// The configuration in `directory`, but for `intermediate`, which is the weights' to tell.
 pub(crate) fn read_target_config(directory: &Path) -> Result<TargetConfig, CheckpointError> {
     let file = config_file(directory)?;
-    let json = read_json(&file)?;
-    let fields = Fields::new(&file, &json);
+    let config = parse_target_config(&file, &read_json(&file)?)?;
+    with_generation_config(config, directory)
+}
+
+/// The configuration that `json` says, which is called `file` in errors; but for `intermediate`.
+pub(crate) fn parse_target_config(
+    file: &Path,
+    json: &Map<String, Value>,
+) -> Result<TargetConfig, CheckpointError> {
+    let fields = Fields::new(file, json);
     let family = match fields.required_text("model_type", &["lfm2", "lfm2_moe"])? {
         "lfm2" => Family::Lfm2,
         _ => Family::Lfm2Moe,
@@ -35,7 +43,7 @@ pub(crate) fn read_target_config(directory: &Path) -> Result<TargetConfig, Check
         Family::Lfm2 => None,
         Family::Lfm2Moe => Some(read_mixture(&fields, layers.len())?),
     };
-    let config = TargetConfig {
+    Ok(TargetConfig {
         family,
         vocabulary,
         hidden: heads.hidden,
@@ -51,8 +59,17 @@ pub(crate) fn read_target_config(directory: &Path) -> Result<TargetConfig, Check
         bos_token: read_tokens(&fields, "bos_token_id", vocabulary)?.first().copied(),
         eos_tokens: read_tokens(&fields, "eos_token_id", vocabulary)?,
         quantization: read_quantization(&fields)?,
-    };
-    with_generation_config(config, directory)
+        synthetic: read_synthetic(&fields)?,
+    })
+}
+
+/// What the configuration says of how the weights were made, when they were made and not trained.
+fn read_synthetic(fields: &Fields) -> Result<Option<String>, CheckpointError> {
+    match fields.value("synthetic") {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(other) => Err(fields.invalid("synthetic", other, "a text that says how the weights were made")),
+    }
 }
 
 /// The path of config.json, once directory and file are known to exist.

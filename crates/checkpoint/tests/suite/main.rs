@@ -12,5 +12,7 @@ mod layouts;
 mod malformed;
 /// Quantized tensors and the dequantized twin.
 mod quantized;
+/// Tensors that are made when they are read.
+mod sources;
 /// Checkpoints small enough to break by hand.
 mod tiny;

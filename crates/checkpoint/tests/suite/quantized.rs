@@ -60,7 +60,7 @@ fn check(mutate: impl FnOnce(&mut Tiny), fragments: &[&str]) {
 fn codes_scales_and_biases_are_found_by_path() {
     let (_keep, target) = quantized().open().expect("a quantized mixture");
     let layer = target.layer(1).expect("layer 1");
-    let FeedForwardWeights::Experts { router, experts, .. } = layer.feed_forward else {
+    let FeedForwardWeights::Experts { router, mut experts, .. } = layer.feed_forward else {
         panic!("layer 1 is a mixture");
     };
     let bits = |values: &MatrixValues| match values {
@@ -68,7 +68,7 @@ fn codes_scales_and_biases_are_found_by_path() {
         _ => None,
     };
     assert_eq!(bits(&router.values), Some((8, 32)));
-    assert_eq!(bits(&experts[2].down.values), Some((4, 32)));
+    assert_eq!(bits(&experts.nth(2).expect("expert 2").down.values), Some((4, 32)));
     assert_eq!(bits(&target.embedding().expect("embedding").values), Some((4, 32)));
     let stored = target.summary().stored;
     assert_eq!(stored["8-bit"], 3 * 32);

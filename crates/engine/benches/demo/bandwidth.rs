@@ -21,12 +21,12 @@ pub(crate) fn decode_bytes() -> usize {
             }
             OperatorWeights::Conv { input, output, .. } => bytes(input) + bytes(output),
         };
-        let feed_forward = match &weights.feed_forward {
-            FeedForwardWeights::Dense { gate, up, down } => bytes(gate) + bytes(up) + bytes(down),
-            FeedForwardWeights::Experts { router, experts, .. } => {
+        let feed_forward = match weights.feed_forward {
+            FeedForwardWeights::Dense { gate, up, down } => bytes(&gate) + bytes(&up) + bytes(&down),
+            FeedForwardWeights::Experts { router, mut experts, .. } => {
                 let picks = config.mixture.as_ref().expect("a mixture").picks;
-                let expert = &experts[0];
-                bytes(router) + picks * (bytes(&expert.gate) + bytes(&expert.up) + bytes(&expert.down))
+                let expert = experts.next().expect("experts");
+                bytes(&router) + picks * (bytes(&expert.gate) + bytes(&expert.up) + bytes(&expert.down))
             }
         };
         operator + feed_forward

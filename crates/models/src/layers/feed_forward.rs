@@ -56,7 +56,7 @@ impl<D: Device> FeedForward<D> {
             FeedForwardWeights::Dense { gate, up, down } => {
                 Ok(FeedForward::Dense(GatedFeedForward::load(device, gate, up, down)?))
             }
-            FeedForwardWeights::Experts { router, bias, experts } => {
+            FeedForwardWeights::Experts { router, bias, mut experts } => {
                 let mixture = mixture.expect("a configuration with experts has their fields");
                 let mut device_bias = device.allocate(bias.len())?;
                 device.upload(&mut device_bias, 0, &bias);
@@ -68,7 +68,7 @@ impl<D: Device> FeedForward<D> {
                         normalize: mixture.normalize,
                         scale: mixture.scale,
                     },
-                    experts: device.load_experts(&mut experts.into_iter())?,
+                    experts: device.load_experts(&mut experts)?,
                 })
             }
         }
