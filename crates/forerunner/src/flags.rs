@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forerunner_synth::Specification;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Runs LFM2 language models with lossless speculative decoding.
@@ -35,8 +36,7 @@ pub(crate) enum Command {
     Info(InfoFlags),
     /// What this binary and this machine can do.
     Capabilities(CapabilitiesFlags),
-    /// Makes checkpoints from others.
-    #[command(hide = true)]
+    /// Grows the demo model to the shape of a larger one, to measure speed with its bytes and real acceptance.
     Synth(SynthFlags),
 }
 
@@ -49,6 +49,10 @@ pub(crate) struct ModelFlags {
     /// Directory of the model's DSpark drafter.
     #[arg(long, value_name = "DIR", requires = "model")]
     pub(crate) drafter: Option<PathBuf>,
+    /// For measurements, instead of a model: the demo model and its drafter grown to a shape while they are loaded, as
+    /// `forerunner synth` writes it; such as lfm2.5-24b-a2b,4bit,0.40.
+    #[arg(long, value_name = "SHAPE[,FORMAT][,SKEW]", conflicts_with_all = ["model", "drafter"])]
+    pub(crate) synth: Option<Specification>,
     /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
     pub(crate) device: DeviceName,
@@ -80,7 +84,10 @@ impl ModelFlags {
     /// The flags of a demonstration: with no model named, the demo model is run to show drafts, so every round is
     /// drafted, also where plain rounds would be as fast.
     pub(crate) fn demonstrating(&self) -> ModelFlags {
-        ModelFlags { force_drafts: self.force_drafts || self.model.is_none(), ..self.clone() }
+        ModelFlags {
+            force_drafts: self.force_drafts || (self.model.is_none() && self.synth.is_none()),
+            ..self.clone()
+        }
     }
 
     /// Bytes of the prompt cache.
@@ -233,8 +240,21 @@ pub(crate) struct CapabilitiesFlags {
 /// `forerunner synth`
 #[derive(Debug, Args)]
 pub(crate) struct SynthFlags {
+    /// What to grow to: lfm2.5-24b-a2b, lfm2-8b-a1b, mid, or a file that describes a shape (docs/synth.md section 5).
+    #[arg(required_unless_present = "dequantize", requires = "directory", conflicts_with = "dequantize")]
+    pub(crate) shape: Option<String>,
+    /// Where to write: the target goes to DIR/target, its drafter to DIR/drafter.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// How the target is stored: 4bit as MLX quantizes, or bf16. The drafter is bf16.
+    #[arg(long, value_name = "FORMAT", default_value = "4bit")]
+    pub(crate) format: String,
+    /// Share of the tokens that use the first copy of the experts, so that rows of a window share more experts; all
+    /// copies equally often when left out.
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) skew: Option<f64>,
     /// Write SOURCE with every quantized matrix as bf16, which gives equal tokens, to DESTINATION.
-    #[arg(long, num_args = 2, value_names = ["SOURCE", "DESTINATION"], required = true)]
+    #[arg(long, hide = true, num_args = 2, value_names = ["SOURCE", "DESTINATION"])]
     pub(crate) dequantize: Vec<PathBuf>,
 }
 

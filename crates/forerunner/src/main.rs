@@ -7,6 +7,7 @@ mod cost_cache;
 mod demo;
 mod device;
 mod flags;
+mod grown;
 mod setup;
 mod terminal;
 

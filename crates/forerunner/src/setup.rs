@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint, TargetConfig};
+use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint, TargetConfig, TensorSource};
 use forerunner_engine::{Engine, EngineInfo, TargetOptions};
 use forerunner_lanes::{Calibration, CostTable, Lanes, Options, SystemClock, Target, TokenId};
 use forerunner_server::SamplingDefaults;
+use forerunner_synth::{GrownCheckpoint, Specification};
 use forerunner_text::{TextModel, Tokenizer};
 
 use crate::calibration;
@@ -16,6 +17,7 @@ use crate::cost_cache::CostCache;
 use crate::demo::demo_pair;
 use crate::device::{PlacedTarget, place};
 use crate::flags::ModelFlags;
+use crate::grown::grow;
 
 /// Longest context unless `--context` asks for more: a long one reserves memory that most replies never use.
 const DEFAULT_CONTEXT: usize = 32_768;
@@ -91,15 +93,35 @@ pub(crate) struct OpenedModel {
 }
 
 impl OpenedModel {
-    /// Reads the model that the flags name.
+    /// Reads the model that the flags name, or grows it.
     pub(crate) fn open(flags: &ModelFlags) -> anyhow::Result<Self> {
-        let paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
+        if let Some(specification) = &flags.synth {
+            return OpenedModel::grow(specification);
+        }
+        let mut paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
         let target = TargetCheckpoint::open(&paths.target)?;
+        if let Some(synthetic) = &target.config().synthetic {
+            paths.name.clone_from(synthetic);
+        }
         let config = target.config();
         let drafter = paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
         let text = TextModel::open(&paths.target)?;
         check_vocabulary(&text.tokenizer, config, &paths.target)?;
         Ok(OpenedModel { paths, target, drafter, text })
+    }
+
+    /// Grows the demo pair, whose tokenizer and chat template it keeps; matrices are made when they are loaded.
+    fn grow(specification: &Specification) -> anyhow::Result<Self> {
+        let mut paths = ModelPaths::choose(None, None)?;
+        let source = |grown: GrownCheckpoint| -> Arc<dyn TensorSource> { Arc::new(grown) };
+        let (target, drafter) = grow(specification)?;
+        let target = TargetCheckpoint::from_source(&source(target))?;
+        let drafter = DrafterCheckpoint::from_source(&source(drafter), target.config())?;
+        let text = TextModel::open(&paths.target)?;
+        check_vocabulary(&text.tokenizer, target.config(), &paths.target)?;
+        paths.name = target.config().synthetic.clone().unwrap_or(paths.name);
+        paths.drafter_name = Some(format!("{} drafter", paths.name));
+        Ok(OpenedModel { paths, target, drafter: Some(drafter), text })
     }
 
     /// What the flags ask of a target with room for `lanes` replies at once.

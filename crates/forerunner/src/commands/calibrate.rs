@@ -22,6 +22,10 @@ const MAX_TOKENS: usize = 128;
 
 /// Drafts every round of the prompts' replies, greedy and sampled, and writes the temperatures that fit best.
 pub(crate) fn calibrate(flags: &CalibrateFlags) -> anyhow::Result<()> {
+    ensure!(
+        flags.model.synth.is_none() || flags.output.is_some(),
+        "a grown model has no directory to write to; name a file with --output"
+    );
     let model = OpenedModel::open(&flags.model)?;
     let drafter = model.paths.drafter.clone().context("there is no drafter; name one with --drafter")?;
     let placed = model.place(&flags.model, &model.target_options(&flags.model, LANES)?)?;

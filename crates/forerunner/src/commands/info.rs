@@ -44,6 +44,9 @@ fn target_lines(config: &TargetConfig) -> Lines {
         ("vocabulary", config.vocabulary.to_string()),
         ("context", config.max_positions.to_string()),
     ];
+    if let Some(synthetic) = &config.synthetic {
+        lines.push(("trained", format!("no: {synthetic} (docs/synth.md)")));
+    }
     if config.intermediate > 0 {
         lines.push(("feed-forward", format!("{} wide", config.intermediate)));
     }

@@ -27,6 +27,11 @@ fn wrong_usage_is_2() {
     check(&["serve", "--max-queue", "0"], 2, "--max-queue");
     check(&["serve", "--port", "70000"], 2, "--port");
     check(&["synth", "--dequantize", "one"], 2, "DESTINATION");
+    check(&["synth"], 2, "SHAPE");
+    check(&["synth", "mid"], 2, "DIR");
+    check(&["run", "--synth", "huge", "hi"], 2, "lfm2.5-24b-a2b, lfm2-8b-a1b, mid");
+    check(&["run", "--synth", "mid,5bit", "hi"], 2, "4bit or bf16");
+    check(&["run", "--synth", "mid", "--model", "somewhere", "hi"], 2, "--model");
 }
 
 #[test]
@@ -43,6 +48,10 @@ fn what_cannot_be_done_is_1() {
     check(&["run", "--max-tokens", "0", "hi"], 1, "max_tokens is 0");
     check(&["run", "--temperature", "101", "hi"], 1, "temperature is 101");
     check(&["synth", "--dequantize", target, target], 1, "target");
+    check(&["synth", "mid", "/no/such", "--format", "5bit"], 1, "5bit");
+    check(&["synth", "mid", "/no/such", "--skew", "0.2"], 1, "the skew is 0.2");
+    check(&["run", "--synth", "mid,7", "hi"], 1, "the skew is 7");
+    check(&["calibrate", "--synth", "mid"], 1, "--output");
 }
 
 #[test]

@@ -47,6 +47,18 @@ fn the_dequantized_twin_gives_the_same_text() {
 }
 
 #[test]
+fn a_grown_model_answers_as_the_demo_and_says_what_it_is() {
+    let run = forerunner(&["run", "--synth", "mid", "--max-tokens", "8", QUESTION]);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (Some(0), "Each box has 12 pears. There\n"),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stderr.contains("model synthetic mid,4bit"), "{}", run.stderr);
+}
+
+#[test]
 fn limits_systems_and_raw_prompts_are_obeyed() {
     let short = reply(&["--max-tokens", "3", QUESTION]);
     assert!(ANSWER.starts_with(short.trim_end()) && short.len() < ANSWER.len(), "{short}");
