@@ -5,7 +5,6 @@ mod ci;
 mod cuda;
 mod dependencies;
 mod field_reports;
-mod gateway;
 mod licences;
 mod links;
 mod manifests;
@@ -19,8 +18,9 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci       format, tidy, clippy, gateway and tests: what the CI runs
+  ci       format, tidy, clippy, clients, gateway and tests: what the CI runs
   tidy     the repository's own rules alone: sources, dependencies, licences, links
+  clients  the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
   gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
   bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
   cuda     compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
@@ -40,7 +40,8 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
-        ["gateway", ..] => gateway::run(&arguments[1..]),
+        ["clients", ..] => python::test("clients", &arguments[1..]),
+        ["gateway", ..] => python::test("gateway", &arguments[1..]),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

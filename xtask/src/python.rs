@@ -1,15 +1,36 @@
-//! Python environments with pinned packages, in a folder of the build outputs.
+//! Tests in Python against the built binary, in environments with pinned packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::{ci, workspace};
+
+/// Builds the binary, installs what `tests/NAME/requirements.txt` pins where it is not yet, and runs the tests of that folder;
+/// arguments go to pytest.
+pub(crate) fn test(name: &str, arguments: &[String]) -> Result<()> {
+    ci::cargo(&["build", "--locked", "--package", "forerunner"])?;
+    let file = format!("forerunner{}", std::env::consts::EXE_SUFFIX);
+    let binary = workspace::target_folder()?.join("debug").join(file);
+    let folder = format!("tests/{name}");
+    let python = environment(name, &format!("{folder}/requirements.txt"))?;
+    let binary = ["--binary".to_owned(), binary.to_string_lossy().into_owned()];
+    pytest(&python, &folder, &[&binary, arguments].concat())
+}
+
+/// The same where there is a Python; elsewhere it says so.
+pub(crate) fn test_where_possible(name: &str) -> Result<()> {
+    if is_here() {
+        return test(name, &[]);
+    }
+    println!("skipped: there is no python3 with venv here");
+    Ok(())
+}
 
 /// The Python of an environment that has the packages that `requirements`, a file of the repository, pins. It is made
 /// when it is not there, and made anew when the file has changed.
-pub(crate) fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
+fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
     let folder = workspace::target_folder()?.join("python").join(name);
     let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let wanted = workspace::read(requirements)?;
@@ -27,13 +48,13 @@ pub(crate) fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
 }
 
 /// Whether there is a Python that can make environments.
-pub(crate) fn is_here() -> bool {
+fn is_here() -> bool {
     let asked = Command::new("python3").args(["-c", "import venv, ensurepip"]).output();
     asked.is_ok_and(|answer| answer.status.success())
 }
 
 /// Runs pytest on a folder of the repository.
-pub(crate) fn pytest(python: &Path, folder: &str, arguments: &[String]) -> Result<()> {
+fn pytest(python: &Path, folder: &str, arguments: &[String]) -> Result<()> {
     run(Command::new(python)
         .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", folder])
         .args(arguments)
