@@ -69,10 +69,10 @@ fn check_gates(
 fn all_gates_pass() {
     for mode in Mode::supported() {
         // The portable mode is slow; its kernels have suites of their own.
-        let cases = cases(if mode == Mode::Portable { 2 } else { 8 });
+        let (cases, max_tokens) = if mode == Mode::Portable { (cases(2), 16) } else { (cases(8), 96) };
         let mut lanes = lanes(target(device(mode), 8));
         for temperature in [0.0, 0.8] {
-            let failed = check_gates(&mut lanes, &cases, &settings(8, 96), temperature);
+            let failed = check_gates(&mut lanes, &cases, &settings(8, max_tokens), temperature);
             assert!(failed.is_empty(), "{}: {failed:?}", mode.name());
         }
         assert_eq!(lanes.pages_in_use(), 0);
