@@ -11,7 +11,8 @@ use crate::TextError;
 pub struct StopStrings {
     matchers: Vec<Matcher>,
     held: String,
-    stopped: bool,
+    /// The string that was seen.
+    stopped_by: Option<usize>,
 }
 
 /// What a push lets out.
@@ -30,23 +31,29 @@ impl StopStrings {
             return Err(TextError::EmptyStop { index });
         }
         let matchers = stops.iter().map(|stop| Matcher::new(stop.as_ref())).collect();
-        Ok(StopStrings { matchers, held: String::new(), stopped: false })
+        Ok(StopStrings { matchers, held: String::new(), stopped_by: None })
     }
 
     /// Takes the next piece of the text.
     pub fn push(&mut self, text: &str) -> StopOutput {
-        if self.stopped {
+        if self.stopped_by.is_some() {
             return StopOutput { text: String::new(), stopped: true };
         }
         let before = self.held.len();
         self.held.push_str(text);
         for (index, byte) in text.bytes().enumerate() {
-            if let Some(length) = self.step(byte) {
-                return self.stop_at(before + index + 1 - length);
+            if let Some(stop) = self.step(byte) {
+                let length = self.matchers[stop].stop.len();
+                return self.stop_at(stop, before + index + 1 - length);
             }
         }
         let maybe = self.matchers.iter().map(|matcher| matcher.matched).max().unwrap_or(0);
         StopOutput { text: self.held.drain(..self.held.len() - maybe).collect(), stopped: false }
+    }
+
+    /// Which of the strings has been seen, if one has.
+    pub fn stopped_by(&self) -> Option<usize> {
+        self.stopped_by
     }
 
     /// Ends the text: what was held back is no stop string any more and comes out.
@@ -54,14 +61,15 @@ impl StopStrings {
         std::mem::take(&mut self.held)
     }
 
-    /// Advances every matcher by a byte; the length of the longest stop string that it completes.
+    /// Advances every matcher by a byte; which stop string it completes, the longest of several.
     fn step(&mut self, byte: u8) -> Option<usize> {
-        let completed = self.matchers.iter_mut().filter_map(|matcher| matcher.step(byte));
-        completed.max()
+        let lengths = self.matchers.iter_mut().map(|matcher| matcher.step(byte)).enumerate();
+        let completed = lengths.filter_map(|(index, length)| Some((length?, index)));
+        completed.max().map(|(_, index)| index)
     }
 
-    fn stop_at(&mut self, end: usize) -> StopOutput {
-        self.stopped = true;
+    fn stop_at(&mut self, stop: usize, end: usize) -> StopOutput {
+        self.stopped_by = Some(stop);
         let mut text = std::mem::take(&mut self.held);
         text.truncate(end);
         StopOutput { text, stopped: true }

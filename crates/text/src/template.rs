@@ -28,6 +28,7 @@ pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
     path: PathBuf,
     special_tokens: Vec<(String, String)>,
+    marks_thoughts: bool,
     fixed_now: Option<Moment>,
 }
 
@@ -46,13 +47,20 @@ impl ChatTemplate {
             return Err(TextError::NoTemplate { dir: dir.to_owned() });
         }
         let mut environment = environment::environment();
+        let marks_thoughts = templates.iter().any(|(_, source)| source.contains("think>"));
         for (name, source) in templates {
             environment
                 .add_template_owned(name, environment::without_generation_blocks(&source))
                 .map_err(|error| template_error(&path, &error))?;
         }
         let special_tokens = config.special_tokens()?;
-        Ok(ChatTemplate { environment: Arc::new(environment), path, special_tokens, fixed_now: None })
+        let environment = Arc::new(environment);
+        Ok(ChatTemplate { environment, path, special_tokens, marks_thoughts, fixed_now: None })
+    }
+
+    /// Whether it knows of thoughts, as the template of a model that thinks does.
+    pub fn marks_thoughts(&self) -> bool {
+        self.marks_thoughts
     }
 
     /// The same template with the date and time that it may print standing still.
@@ -88,6 +96,7 @@ impl ChatTemplate {
             || self.environment.globals().any(|(global, _)| global == name);
         let reads = |(_, template): (_, minijinja::Template<'_, '_>)| {
             template.undeclared_variables(false).contains(name)
+                || environment::defaults_itself(template.source(), name)
         };
         !is_set && self.environment.templates().any(reads)
     }

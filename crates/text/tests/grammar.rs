@@ -215,6 +215,95 @@ fn a_thought_comes_first_where_the_model_thinks() {
     }
 }
 
+/// Whether a reply may be this text.
+fn accepts(constraint: &Constraint, text: &str) -> bool {
+    let mut constraint = constraint.clone();
+    let tokens = tokenizer().encode(text, false).unwrap();
+    tokens.iter().all(|&token| constraint.advance(token).is_ok()) && constraint.may_end()
+}
+
+#[test]
+fn a_reply_may_be_of_any_of_several_forms() {
+    let grammars = grammars(&tokenizer());
+    let tools = json!([{"name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}}]);
+    let tools = GrammarSpec::Tools(ToolGrammar { tools, choice: ToolChoice::Required, calls_max: 1 });
+    let schema = GrammarSpec::JsonSchema(json!({"type": "object", "properties": {"a": {"type": "boolean"}}}));
+    let spec = GrammarSpec::AnyOf(vec![tools, schema]);
+    let whole = Constraint::new(&grammars, &spec).unwrap();
+    let thinking = Constraint::after_thought(&grammars, &spec, ThoughtStart::Closed).unwrap();
+    for (text, wanted) in [
+        ("{\"a\": true}", true),
+        ("<|tool_call_start|>[f(a=1)]<|tool_call_end|>", true),
+        ("{\"a\": 1}", false),
+        ("<|tool_call_start|>[f(a=1), f()]<|tool_call_end|>", false),
+        ("hello", false),
+    ] {
+        assert_eq!(accepts(&whole, text), wanted, "{text}");
+        assert_eq!(accepts(&thinking, &format!("<think>hm</think>{text}")), wanted, "{text}");
+    }
+    let nested = GrammarSpec::AnyOf(vec![spec]);
+    assert!(Constraint::new(&grammars, &nested).unwrap_err().is_callers_fault());
+}
+
+#[test]
+fn tools_that_may_be_called_hold_the_calls_and_not_the_text() {
+    let grammars = grammars(&tokenizer());
+    let tools = json!([{"name": "f", "strict": true, "parameters": {"required": ["a"], "properties": {"a": {"enum": ["x"]}}}}]);
+    let spec = GrammarSpec::Tools(ToolGrammar { tools, choice: ToolChoice::Auto, calls_max: 0 });
+    let constraint = Constraint::new(&grammars, &spec).unwrap();
+    for (text, wanted) in [
+        ("", true),
+        ("I like [f(a='y')] and 日本.\n\n", true),
+        ("Look:<|tool_call_start|>[f(a='x')]<|tool_call_end|>", true),
+        ("<|tool_call_start|>[f(a='x'), f(a='x')]<|tool_call_end|>\nDone.", true),
+        ("Look:<|tool_call_start|>[f(a='y')]<|tool_call_end|>", false),
+        ("Look:<|tool_call_start|>[f(a='x')", false),
+        ("a<|im_start|>b", false),
+    ] {
+        assert_eq!(accepts(&constraint, text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn a_loose_schema_is_followed_as_far_as_it_is_understood() {
+    let grammars = grammars(&tokenizer());
+    let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false,
+        "properties": {"a": {"type": "string", "format": "colour", "not": {"const": "red"}}}});
+    let error = Constraint::new(&grammars, &GrammarSpec::JsonSchema(schema.clone())).unwrap_err();
+    assert!(error.to_string().contains("not"), "{error}");
+    let loose = Constraint::new(&grammars, &GrammarSpec::LooseJsonSchema(schema.clone())).unwrap();
+    assert!(accepts(&loose, "{\"a\": \"blue\"}") && !accepts(&loose, "{\"b\": 1}"));
+    let tool = |strict| json!([{"function": {"name": "f", "strict": strict, "parameters": {"properties": {"a": schema}}}}]);
+    let required =
+        |tools| GrammarSpec::Tools(ToolGrammar { tools, choice: ToolChoice::Required, calls_max: 1 });
+    assert!(Constraint::new(&grammars, &required(tool(true))).is_err());
+    let loose = Constraint::new(&grammars, &required(tool(false))).unwrap();
+    assert!(accepts(&loose, "<|tool_call_start|>[f(a={\"a\": \"blue\"})]<|tool_call_end|>"));
+}
+
+#[test]
+fn only_stop_tokens_follow_a_stop_token() {
+    let grammars = grammars(&tokenizer());
+    let spec = GrammarSpec::Regex("a*".to_owned());
+    let mut constraint = Constraint::new(&grammars, &spec).unwrap();
+    constraint.advance(STOP).unwrap();
+    assert_eq!(mask(&mut constraint), BTreeSet::from([2, STOP]));
+    constraint.advance(2).unwrap();
+    constraint.rollback(2).unwrap();
+    assert!(mask(&mut constraint).len() > 2);
+}
+
+/// Windows of drafts go forth and back, which such rules do not allow.
+#[test]
+fn grammars_that_cannot_go_back_are_refused() {
+    let grammars = grammars(&tokenizer());
+    for rule in ["x[stop=\"c\"]: /a+/", "x[max_tokens=3]: /a+/"] {
+        let spec = GrammarSpec::Lark(format!("start: x \"b\"\n{rule}\n"));
+        let error = Constraint::new(&grammars, &spec).expect_err(rule);
+        assert!(error.is_callers_fault() && error.to_string().contains("rollback"), "{error}");
+    }
+}
+
 /// Chains of rules that a compiler follows by recursion: the largest that the limits let through.
 #[test]
 fn large_grammars_do_not_use_up_the_stack() {

@@ -54,3 +54,28 @@ fn a_template_says_which_variables_it_reads() {
         assert!(!template.reads(name), "{name}");
     }
 }
+
+#[test]
+fn a_template_says_which_variables_it_reads_and_whether_it_knows_of_thoughts() {
+    let check = |template: &str, reads: &[&str], marks_thoughts: bool| {
+        let config = json!({"chat_template": template});
+        let folder = Folder::new("variables", &[("tokenizer_config.json", &config.to_string())]);
+        let template = ChatTemplate::open(&folder.0).unwrap();
+        for name in ["enable_thinking", "reasoning_effort", "keep_past_thinking"] {
+            assert_eq!(template.reads(name), reads.contains(&name), "{name}");
+        }
+        assert_eq!(template.marks_thoughts(), marks_thoughts);
+    };
+    check("{{ messages[0].content }}", &[], false);
+    check(
+        "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}",
+        &["enable_thinking"],
+        true,
+    );
+    check(
+        "{%- set keep_past_thinking = keep_past_thinking | default(false) -%}",
+        &["keep_past_thinking"],
+        false,
+    );
+    check("{% set reasoning_effort = 1 %}{{ reasoning_effort }}", &[], false);
+}

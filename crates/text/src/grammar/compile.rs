@@ -18,7 +18,10 @@ const CHOICES_MAX: usize = 10_000;
 
 /// Compiles a grammar for the whole reply.
 pub(super) fn whole(spec: &GrammarSpec, tokenizer: &Tokenizer) -> Result<TopLevelGrammar, TextError> {
-    body(spec, tokenizer).map(TopLevelGrammar::from_grammar)
+    match spec {
+        GrammarSpec::AnyOf(specs) => all(format!("start: {}\n", any_of(specs.len())), specs, tokenizer),
+        spec => body(spec, tokenizer).map(TopLevelGrammar::from_grammar),
+    }
 }
 
 /// Compiles a grammar for what comes after a thought.
@@ -27,20 +30,37 @@ pub(super) fn after_thought(
     tokenizer: &Tokenizer,
     start: ThoughtStart,
 ) -> Result<TopLevelGrammar, TextError> {
-    let thought = GrammarWithLexer::from_lark(thought(tokenizer, start));
-    let body = GrammarWithLexer { name: Some("body".to_owned()), ..body(spec, tokenizer)? };
-    Ok(TopLevelGrammar { grammars: vec![thought, body], max_tokens: None })
+    let specs = match spec {
+        GrammarSpec::AnyOf(specs) => &specs[..],
+        spec => std::slice::from_ref(spec),
+    };
+    all(thought(tokenizer, start, &any_of(specs.len())), specs, tokenizer)
+}
+
+/// A Lark grammar, and those that it calls as [`any_of`].
+fn all(start: String, specs: &[GrammarSpec], tokenizer: &Tokenizer) -> Result<TopLevelGrammar, TextError> {
+    let mut grammars = vec![GrammarWithLexer::from_lark(start)];
+    for (index, spec) in specs.iter().enumerate() {
+        grammars.push(GrammarWithLexer { name: Some(format!("form_{index}")), ..body(spec, tokenizer)? });
+    }
+    Ok(TopLevelGrammar { grammars, max_tokens: None })
+}
+
+fn any_of(count: usize) -> String {
+    let names: Vec<String> = (0..count).map(|index| format!("@form_{index}")).collect();
+    format!("({})", names.join(" | "))
 }
 
 /// What kind of grammar it is, for an error.
 pub(super) fn what(spec: &GrammarSpec) -> &'static str {
     match spec {
         GrammarSpec::JsonObject => "the JSON object",
-        GrammarSpec::JsonSchema(_) => "the JSON schema",
+        GrammarSpec::JsonSchema(_) | GrammarSpec::LooseJsonSchema(_) => "the JSON schema",
         GrammarSpec::Regex(_) => "the regular expression",
         GrammarSpec::Lark(_) => "the Lark grammar",
         GrammarSpec::Choice(_) => "the choice",
         GrammarSpec::Tools(_) => "the grammar of the tools' calls",
+        GrammarSpec::AnyOf(_) => "the choice of grammars",
     }
 }
 
@@ -55,7 +75,10 @@ fn body(spec: &GrammarSpec, tokenizer: &Tokenizer) -> Result<GrammarWithLexer, T
         GrammarSpec::JsonSchema(given @ Value::Object(_)) => {
             Ok(GrammarWithLexer::from_json_schema(schema(given)))
         }
-        GrammarSpec::JsonSchema(_) => Err(refuse("it is not an object")),
+        GrammarSpec::LooseJsonSchema(given @ Value::Object(_)) => {
+            Ok(GrammarWithLexer::from_json_schema(loose_schema(given)))
+        }
+        GrammarSpec::JsonSchema(_) | GrammarSpec::LooseJsonSchema(_) => Err(refuse("it is not an object")),
         GrammarSpec::Regex(regex) => Ok(GrammarWithLexer::from_regex(without_anchors(regex))),
         GrammarSpec::Lark(lark) => Ok(GrammarWithLexer::from_lark(lark.clone())),
         GrammarSpec::Choice(choices) if choices.is_empty() => Err(refuse("it has no texts")),
@@ -64,13 +87,16 @@ fn body(spec: &GrammarSpec, tokenizer: &Tokenizer) -> Result<GrammarWithLexer, T
             Ok(GrammarWithLexer::from_lark(format!("start: {}\n", choices.join(" | "))))
         }
         GrammarSpec::Tools(tools) => tools::lark(tools, tokenizer).map(GrammarWithLexer::from_lark),
+        GrammarSpec::AnyOf(_) => Err(refuse("it is one of the choices of another")),
     }
 }
 
 fn check_size(spec: &GrammarSpec) -> Result<(), TextError> {
     let (found, accepted, unit) = match spec {
-        GrammarSpec::JsonObject => return Ok(()),
-        GrammarSpec::JsonSchema(schema) => (schema.to_string().len(), SCHEMA_BYTES_MAX, "bytes"),
+        GrammarSpec::JsonObject | GrammarSpec::AnyOf(_) => return Ok(()),
+        GrammarSpec::JsonSchema(schema) | GrammarSpec::LooseJsonSchema(schema) => {
+            (schema.to_string().len(), SCHEMA_BYTES_MAX, "bytes")
+        }
         GrammarSpec::Regex(regex) => (regex.len(), REGEX_BYTES_MAX, "bytes"),
         GrammarSpec::Lark(lark) => (lark.len(), LARK_BYTES_MAX, "bytes"),
         GrammarSpec::Choice(choices) => (choices.len(), CHOICES_MAX, "texts"),
@@ -92,6 +118,15 @@ pub(super) fn schema(given: &Value) -> Value {
     schema
 }
 
+/// The same for a schema that is followed as far as it is understood.
+pub(super) fn loose_schema(given: &Value) -> Value {
+    let mut schema = schema(given);
+    if let Some(options) = schema.get_mut("x-guidance").and_then(Value::as_object_mut) {
+        options.insert("lenient".to_owned(), true.into());
+    }
+    schema
+}
+
 /// A text as Lark writes it.
 pub(super) fn literal(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
@@ -105,17 +140,22 @@ pub(super) fn mark(tokenizer: &Tokenizer, name: &str) -> String {
     }
 }
 
+/// Whether a [`mark`] is one token.
+pub(super) fn is_token(mark: &str) -> bool {
+    mark.starts_with('<')
+}
+
 /// A thought that the model may begin, or that the prompt has begun, and then the rule `body`.
-fn thought(tokenizer: &Tokenizer, start: ThoughtStart) -> String {
+fn thought(tokenizer: &Tokenizer, start: ThoughtStart, body: &str) -> String {
     let close = mark(tokenizer, "</think>");
-    let thought = if close.starts_with('<') {
+    let thought = if is_token(&close) {
         format!("thought: THINKING? {close} BLANKS?\nTHINKING: /(.|\\n)+/\n")
     } else {
         format!("thought: thinking BLANKS?\nthinking[suffix={close}]: /(.|\\n)*/\n")
     };
     let start = match start {
-        ThoughtStart::Closed => format!("start: ({} thought)? @body\n", mark(tokenizer, "<think>")),
-        ThoughtStart::Open => "start: thought @body\n".to_owned(),
+        ThoughtStart::Closed => format!("start: ({} thought)? {body}\n", mark(tokenizer, "<think>")),
+        ThoughtStart::Open => format!("start: thought {body}\n"),
     };
     format!("{start}{thought}BLANKS: /[ \\n]{{1,4}}/\n")
 }

@@ -13,7 +13,6 @@ use crate::{TextError, ThoughtStart};
 /// token only where the grammar may end.
 ///
 /// A mask is words of bits as the scheduler's row masks are: bit `t % 32` of word `t / 32` allows token `t`.
-#[derive(Clone)]
 pub struct Constraint {
     grammars: Grammars,
     matcher: Matcher,
@@ -44,6 +43,14 @@ impl WindowMasks {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         let words = self.words.len() / self.rows;
         &self.words[row * words..][..words]
+    }
+}
+
+/// A copy shares nothing that changes, so that replies cannot disturb one another.
+impl Clone for Constraint {
+    fn clone(&self) -> Constraint {
+        let Constraint { ref grammars, ref matcher, what, tokens, stops } = *self;
+        Constraint { grammars: grammars.clone(), matcher: matcher.deep_clone(), what, tokens, stops }
     }
 }
 
@@ -82,16 +89,34 @@ impl Constraint {
             .map_err(|message| TextError::Grammar { what, message: tidy(&message) })?;
         let grammars = grammars.clone();
         let mut constraint = Constraint { grammars, matcher, what, tokens: 0, stops: 0 };
-        // A grammar that allows nothing at all is found out now, and not in the middle of a reply.
-        let mut mask = vec![0; constraint.grammars.shared.mask_words];
-        constraint.mask(&mut mask)?;
+        constraint.try_out()?;
         Ok(constraint)
+    }
+
+    /// A grammar that allows nothing at all, or one that cannot go back, as windows of drafts have to, is found out now
+    /// and not in the middle of a reply.
+    fn try_out(&mut self) -> Result<(), TextError> {
+        let mut mask = vec![0; self.grammars.shared.mask_words];
+        self.mask(&mut mask)?;
+        let is_allowed = |token: &u32| mask[*token as usize / 32] >> (token % 32) & 1 == 1;
+        let Some(token) = (0..self.grammars.shared.vocabulary_size() as u32).find(is_allowed) else {
+            return Ok(());
+        };
+        self.advance(token)?;
+        self.rollback(1)
     }
 
     /// Writes the mask of the next token: [`Grammars::mask_words`] words.
     pub fn mask(&mut self, allowed: &mut [u32]) -> Result<(), TextError> {
         let words = self.grammars.shared.mask_words;
         assert_eq!(allowed.len(), words, "words of a mask");
+        if self.stops > 0 {
+            allowed.fill(0);
+            for token in &self.grammars.shared.stop_tokens {
+                allowed[*token as usize / 32] |= 1 << (token % 32);
+            }
+            return Ok(());
+        }
         let set = self.matcher.compute_mask_or_eos().map_err(|error| self.failed(&error.to_string()))?;
         let count = set.as_slice().len().min(words);
         allowed[..count].copy_from_slice(&set.as_slice()[..count]);
@@ -131,7 +156,7 @@ impl Constraint {
         if self.stops > 0 || self.matcher.is_stopped() {
             return Vec::new();
         }
-        // On a copy, because asking moves the matcher's own text ahead.
+        // On a copy, because asking moves the matcher's own text ahead. It may share the lexer's memory.
         let bytes = self.matcher.clone().compute_ff_bytes();
         let text = String::from_utf8_lossy(&bytes);
         let text = text.split(char::REPLACEMENT_CHARACTER).next().unwrap_or_default();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::compile::{literal, schema as with_blanks};
+use super::compile::{literal, loose_schema, schema as strict_schema};
 
 /// What the schema compiler checks in a text; other formats are hints for people.
 const FORMATS: [&str; 10] =
@@ -23,13 +23,15 @@ const LARGEST_NUMBER: i64 = 999_999_999_999_999;
 pub(super) struct Parameters<'a> {
     prefix: String,
     root: &'a Map<String, Value>,
+    /// Whether what is not understood is refused.
+    is_strict: bool,
     /// References met so far; each is a rule.
     references: Vec<String>,
 }
 
 impl<'a> Parameters<'a> {
-    pub(super) fn new(prefix: String, root: &'a Map<String, Value>) -> Parameters<'a> {
-        Parameters { prefix, root, references: Vec::new() }
+    pub(super) fn new(prefix: String, root: &'a Map<String, Value>, is_strict: bool) -> Parameters<'a> {
+        Parameters { prefix, root, is_strict, references: Vec::new() }
     }
 
     /// A value that a schema accepts.
@@ -147,7 +149,7 @@ impl<'a> Parameters<'a> {
 
     /// JSON by the schema's own compiler, with the definitions that references need.
     fn json(&self, schema: &Value) -> String {
-        let mut schema = with_blanks(schema);
+        let mut schema = if self.is_strict { strict_schema(schema) } else { loose_schema(schema) };
         for definitions in ["$defs", "definitions"] {
             if let (Some(fields), Some(found)) = (schema.as_object_mut(), self.root.get(definitions)) {
                 fields.entry(definitions).or_insert_with(|| found.clone());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use super::compile::{literal, mark};
+use super::compile::{is_token, literal, mark};
 use super::parameters::Parameters;
 use super::{ToolChoice, ToolGrammar};
 use crate::config::kind;
@@ -20,6 +20,8 @@ value: TEXT | NUMBER | "True" | "False" | "None" | list | %json {"type": "object
 list: "[" (value (", " value)*)? "]"
 "#;
 
+const WHAT: &str = "the grammar of the tools' calls";
+
 /// Most parameters of a function. Each is a rule that the one before it leads to.
 const PARAMETERS_MAX: usize = 1000;
 
@@ -27,6 +29,7 @@ const PARAMETERS_MAX: usize = 1000;
 struct Function<'a> {
     index: usize,
     name: &'a str,
+    is_strict: bool,
     parameters: Option<&'a Map<String, Value>>,
 }
 
@@ -39,7 +42,15 @@ pub(super) fn lark(grammar: &ToolGrammar, tokenizer: &Tokenizer) -> Result<Strin
         most => format!("call (\", \" call){{0,{}}}", most - 1),
     };
     let (open, close) = (mark(tokenizer, "<|tool_call_start|>"), mark(tokenizer, "<|tool_call_end|>"));
-    let mut text = format!("start: {open} \"[\" {calls} \"]\" {close}\n");
+    let mut text = match grammar.choice {
+        ToolChoice::Required | ToolChoice::Named(_) => "start: calls\n".to_owned(),
+        ToolChoice::Auto if is_token(&open) => "start: SAID? (calls SAID?)?\nSAID: /(.|\\n)+/\n".to_owned(),
+        ToolChoice::Auto => {
+            let message = "calls are not told from text: the tokenizer has no token <|tool_call_start|>";
+            return Err(TextError::Grammar { what: WHAT, message: message.to_owned() });
+        }
+    };
+    let _ = writeln!(text, "calls: {open} \"[\" {calls} \"]\" {close}");
     let names: Vec<String> = functions.iter().map(|function| format!("call_{}", function.index)).collect();
     let _ = writeln!(text, "call: {}", names.join(" | "));
     for function in &functions {
@@ -53,9 +64,14 @@ fn functions(tools: &Value) -> Result<Vec<Function<'_>>, TextError> {
     let tools = tools.as_array().map_or(&[][..], Vec::as_slice);
     if tools.is_empty() {
         let message = "there are no tools".to_owned();
-        return Err(TextError::Grammar { what: "the grammar of the tools' calls", message });
+        return Err(TextError::Grammar { what: WHAT, message });
     }
     tools.iter().enumerate().map(|(index, tool)| function(index, tool)).collect()
+}
+
+/// Whether a tool asks for calls that follow its parameters to the letter.
+pub(super) fn is_strict(tool: &Value) -> bool {
+    tool.get("function").unwrap_or(tool).get("strict") == Some(&Value::Bool(true))
 }
 
 fn function(index: usize, tool: &Value) -> Result<Function<'_>, TextError> {
@@ -81,7 +97,7 @@ fn function(index: usize, tool: &Value) -> Result<Function<'_>, TextError> {
         Value::Object(schema) => Some(schema),
         other => return Err(wrong(".parameters", kind(other).to_owned(), "a JSON schema of an object")),
     };
-    Ok(Function { index, name, parameters })
+    Ok(Function { index, name, is_strict: is_strict(tool), parameters })
 }
 
 fn chosen<'a>(functions: Vec<Function<'a>>, choice: &ToolChoice) -> Result<Vec<Function<'a>>, TextError> {
@@ -112,7 +128,7 @@ fn call(function: &Function<'_>) -> Result<String, TextError> {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let mut parameters = Parameters::new(format!("p{index}"), schema);
+    let mut parameters = Parameters::new(format!("p{index}"), schema, function.is_strict);
     let opening = literal(&format!("{}(", function.name));
     let mut text = String::new();
     let (mut first, mut more) = ("\"\"".to_owned(), "\"\"".to_owned());

@@ -46,6 +46,20 @@ pub(super) fn without_generation_blocks(source: &str) -> String {
     text
 }
 
+/// Whether a template sets a variable to a value made of itself, as in `set x = x | default(false)`: it reads it, though
+/// to the language it has declared it.
+pub(super) fn defaults_itself(source: &str, variable: &str) -> bool {
+    let is_in_name = |character: char| character.is_alphanumeric() || character == '_';
+    source.split("{%").skip(1).any(|tag| {
+        let tag = tag.split("%}").next().unwrap_or_default().trim_start_matches(['-', '+']);
+        let value = tag.trim_start().strip_prefix("set ").and_then(|set| set.split_once('='));
+        value.is_some_and(|(name, value)| {
+            name.trim() == variable
+                && value.split(|character| !is_in_name(character)).any(|word| word == variable)
+        })
+    })
+}
+
 fn is_end_of_tag(text: &str) -> bool {
     text.trim_start().trim_start_matches(['-', '+']).starts_with("%}")
 }
