@@ -79,9 +79,9 @@ impl ActiveReply {
             Finish::Stop => FinishReason::Stop,
             Finish::Length => FinishReason::Length,
         };
-        let stopped = self.release(&mut text);
+        self.release(&mut text);
         self.send_text(text, delivery.tokens.to_vec());
-        self.finish(if stopped { FinishReason::Stop } else { reason }, &finished.statistics);
+        self.finish(reason, &finished.statistics);
         Progress::Ended
     }
 
@@ -90,12 +90,11 @@ impl ActiveReply {
         self.send(Event::Failed { message: message.into() });
     }
 
-    /// Appends what was held back to `text`; true when that completes a stop string.
-    fn release(&mut self, text: &mut String) -> bool {
+    /// Appends what was held back to `text`. That may complete a stop string.
+    fn release(&mut self, text: &mut String) {
         let output = self.stops.push(&self.detokenizer.finish());
         text.push_str(&output.text);
         text.push_str(&self.stops.finish());
-        output.stopped
     }
 
     fn send_text(&mut self, text: String, tokens: Vec<u32>) {
@@ -105,7 +104,7 @@ impl ActiveReply {
         }
     }
 
-    /// Ends the reply.
+    /// Ends the reply, for `reason` unless it has met a stop string.
     pub(crate) fn finish(&self, reason: FinishReason, sequence: &SequenceStatistics) {
         let now = Instant::now();
         let first_token = self.first_token.unwrap_or(now);
@@ -122,6 +121,7 @@ impl ActiveReply {
             by_position: sequence.by_position.clone(),
             draft_off_reason: sequence.draft_off.map(|reason| reason.to_string()),
         };
+        let reason = self.stops.stopped_by().map_or(reason, FinishReason::StopString);
         self.send(Event::Finished { reason, statistics });
     }
 

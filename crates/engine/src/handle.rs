@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use forerunner_lanes::{Lanes, Target, TokenId};
-use forerunner_text::Tokenizer;
+use forerunner_text::{Grammars, TextError, Tokenizer};
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::request::{Counts, EngineInfo, Reply, Request, RequestError, Status};
@@ -29,6 +29,10 @@ pub struct EngineHandle {
 /// What the engine thread and its handles share.
 pub(crate) struct Shared {
     info: EngineInfo,
+    tokenizer: Arc<Tokenizer>,
+    stop_tokens: Vec<TokenId>,
+    /// Made when the first grammar is asked for.
+    grammars: OnceLock<Grammars>,
     max_waiting: usize,
     next_request: AtomicU64,
     pub(crate) stopping: AtomicBool,
@@ -58,6 +62,9 @@ impl Engine {
         let limits = lanes.limits();
         let shared = Arc::new(Shared {
             info,
+            tokenizer: tokenizer.clone(),
+            stop_tokens: stop_tokens.clone(),
+            grammars: OnceLock::new(),
             max_waiting,
             next_request: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -119,6 +126,16 @@ impl EngineHandle {
     /// Whether the engine thread runs. A thread that has ended takes no requests and never will.
     pub fn is_alive(&self) -> bool {
         self.shared.alive.load(Ordering::SeqCst)
+    }
+
+    /// The model's tokens, made ready for grammars. The first call takes as long as the vocabulary is large.
+    pub fn grammars(&self) -> Result<&Grammars, TextError> {
+        if let Some(grammars) = self.shared.grammars.get() {
+            return Ok(grammars);
+        }
+        let Shared { info, tokenizer, stop_tokens, grammars, .. } = &*self.shared;
+        let made = Grammars::new(tokenizer, info.vocabulary, stop_tokens)?;
+        Ok(grammars.get_or_init(|| made))
     }
 
     /// What the engine is.

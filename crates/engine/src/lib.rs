@@ -4,6 +4,7 @@
 //! [`Request`] and up once as [`Event`]s; nothing calls back. A dropped [`Reply`] is a cancel command.
 
 mod active;
+mod constraint;
 mod counter;
 mod device_target;
 pub mod gates;

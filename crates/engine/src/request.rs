@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use forerunner_lanes::{GuardState, SamplingRule, TokenId, Totals};
+use forerunner_text::Constraint;
 
 /// One reply asked for, already tokenized.
 #[derive(Debug, Clone)]
@@ -18,6 +19,9 @@ pub struct Request {
     pub stop: StopRule,
     /// Whether drafting is allowed; it changes time, never text.
     pub draft: bool,
+    /// What the reply is held to: compiled beforehand, over the engine's own
+    /// [`grammars`](crate::EngineHandle::grammars), because that takes its time.
+    pub constraint: Option<Constraint>,
 }
 
 /// Where a reply ends, besides its length.
@@ -96,8 +100,10 @@ pub enum Event {
 /// Why a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
-    /// An end-of-sequence token or a stop string.
+    /// An end-of-sequence token.
     Stop,
+    /// This one of its stop strings.
+    StopString(usize),
     /// The token limit.
     Length,
 }

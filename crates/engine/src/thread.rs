@@ -6,11 +6,12 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use forerunner_lanes::{Lanes, NewSequence, SequenceId, Target, TokenId};
+use forerunner_lanes::{Lanes, NewSequence, SequenceId, SubmitError, Target, TokenId};
 use forerunner_text::{StopStrings, Tokenizer};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::active::{ActiveReply, Progress};
+use crate::constraint::GrammarConstraint;
 use crate::counter::Counter;
 use crate::handle::Shared;
 use crate::request::{Event, FinishReason, Request};
@@ -127,8 +128,7 @@ impl EngineThread {
             let detokenizer = self.tokenizer.detokenizer();
             ActiveReply::new(id, events.clone(), submitted, detokenizer, stops, prompt_tokens)
         });
-        let sequence = self.sequence(request);
-        let refusal = match (reply, self.lanes.submit(sequence)) {
+        let refusal = match (reply, self.submit_sequence(request)) {
             (Ok(reply), Ok(sequence)) => {
                 self.by_request.insert(id, sequence);
                 self.active.insert(sequence, reply);
@@ -145,10 +145,10 @@ impl EngineThread {
         let _ = events.send(Event::Failed { message: refusal });
     }
 
-    fn sequence(&self, request: Request) -> NewSequence {
+    fn submit_sequence(&mut self, request: Request) -> Result<SequenceId, SubmitError> {
         let context = self.lanes.limits().context;
         let rest = context.saturating_sub(request.prompt.len());
-        NewSequence {
+        let sequence = NewSequence {
             prompt: request.prompt,
             max_tokens: request.max_tokens.unwrap_or(rest).min(rest),
             rule: request.rule,
@@ -158,6 +158,12 @@ impl EngineThread {
                 self.stop_tokens.clone()
             },
             draft: request.draft,
+        };
+        match request.constraint {
+            Some(constraint) => {
+                self.lanes.submit_constrained(sequence, Box::new(GrammarConstraint::new(constraint)))
+            }
+            None => self.lanes.submit(sequence),
         }
     }
 

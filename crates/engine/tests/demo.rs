@@ -6,7 +6,7 @@ use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_engine::DeviceTarget;
 use forerunner_engine::gates::{self, GateCase, GateLanes, GateSettings, Planted, PlantedFault};
 use forerunner_lanes::{NewSequence, SamplingRule};
-use support::{golden, lanes};
+use support::{golden, grammars, lanes};
 
 fn device(mode: Mode) -> CpuDevice {
     CpuDevice::new(CpuOptions { mode: Some(mode), threads: None }).expect("a supported mode")
@@ -24,6 +24,7 @@ fn settings(shared: usize, max_tokens: usize) -> GateSettings {
         seed: 1,
         shared: vec![shared],
         prompt_cache_pages: support::CACHE_PAGES,
+        grammars: gates::gate_grammars(&grammars()).expect("grammars that compile"),
     }
 }
 
@@ -91,6 +92,8 @@ fn every_planted_fault_fails_its_gate() {
         (PlantedFault::Evictions, "after an eviction"),
         (PlantedFault::PrefixDrafts, "accepted drafts"),
         (PlantedFault::Ahead, "alone = among 4 lanes"),
+        (PlantedFault::Masks, "constrained: drafted = plain"),
+        (PlantedFault::Unmasked, "constrained: drafted = plain"),
     ] {
         let planted = Planted::new(target(device(Mode::supported().next().expect("a mode")), 4), fault);
         let failed = check_gates(&mut lanes(planted), &cases(2), &settings(4, 32), 0.8);

@@ -26,6 +26,7 @@ pub(crate) fn request(flags: &ReplyFlags, prompt: Vec<TokenId>) -> Request {
         rule: SamplingRule { temperature: flags.temperature, seed, ..SamplingRule::default() },
         stop: StopRule::default(),
         draft: !flags.no_draft,
+        constraint: None,
     }
 }
 

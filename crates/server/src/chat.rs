@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use forerunner_engine::TokenId;
-use forerunner_text::{ChatTemplate, TextModel, ThoughtStart};
+use forerunner_engine::{Request, TokenId};
+use forerunner_text::{TextModel, ThoughtStart};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::form::{Form, FormFields, ToolUse};
 use crate::generation::{Generation, GenerationFields};
 use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
+use crate::thinking::{Thinking, ThinkingFields};
 use crate::types::Completion;
 
 /// What only a chat request says. Messages and tools are for the template to read.
@@ -27,12 +29,12 @@ struct ChatFields {
     /// Each as `{"type": "function", "function": {"name", "description", "parameters"}}`.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Map<String, Value>>>,
-    tool_choice: Option<Value>,
+    /// "none", "auto", "required", or a function by its name.
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    tool_choice: Value,
     /// Whether a reply may have more than one call [default: true].
     parallel_tool_calls: Option<bool>,
-    /// Variables of the template.
-    #[schema(value_type = Option<Object>)]
-    chat_template_kwargs: Option<Map<String, Value>>,
 }
 
 /// A message as the template reads it; it may have more fields.
@@ -54,6 +56,10 @@ pub(crate) struct ChatRequest {
     generation: GenerationFields,
     #[serde(flatten)]
     chat: ChatFields,
+    #[serde(flatten)]
+    form: FormFields,
+    #[serde(flatten)]
+    thinking: ThinkingFields,
 }
 
 /// A chat prompt before it is rendered.
@@ -64,8 +70,9 @@ pub(crate) struct ChatPrompt {
     pub(crate) tools: Option<Vec<Value>>,
     /// Whether a reply may have more than one call.
     pub(crate) many_calls: bool,
-    /// Variables of the template.
-    pub(crate) extra: Map<String, Value>,
+    /// What the reply is held to.
+    pub(crate) form: Option<Form>,
+    pub(crate) thinking: Thinking,
 }
 
 /// Answers a conversation.
@@ -80,8 +87,7 @@ pub(crate) struct ChatPrompt {
 pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
     let admission = service.admit()?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
-    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
-    generation.request.prompt = prompt;
+    let reading = ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await?;
     respond(&service, admission, Endpoint::Chat, generation, reading).await
 }
 
@@ -94,39 +100,46 @@ impl ChatPrompt {
             let message = "messages is missing or empty; accepted: a list of at least one message";
             return Err(ApiError::field("messages", message));
         }
-        let may_call = fields.tool_choice != Some(Value::from("none"));
-        let tools = fields.tools.filter(|tools| may_call && !tools.is_empty());
+        let tool_use = ToolUse::read(&fields.tool_choice)?;
+        let tools = fields.tools.filter(|tools| tool_use != ToolUse::Never && !tools.is_empty());
+        let tools: Option<Vec<Value>> = tools.map(|tools| tools.into_iter().map(Value::Object).collect());
+        let many_calls = fields.parallel_tool_calls.unwrap_or(true);
         Ok(ChatPrompt {
+            form: Form::of_chat(body.fields(), tools.as_deref(), &tool_use, many_calls)?,
+            thinking: Thinking::read(body)?,
             messages,
-            tools: tools.map(|tools| tools.into_iter().map(Value::Object).collect()),
-            many_calls: fields.parallel_tool_calls.unwrap_or(true),
-            extra: fields.chat_template_kwargs.unwrap_or_default(),
+            tools,
+            many_calls,
         })
     }
 
-    /// Its tokens, and what a reply to it is read as.
-    pub(crate) async fn encode(self, service: &Service) -> Result<(Vec<TokenId>, Reading), ApiError> {
-        let ChatPrompt { messages, tools, many_calls, extra } = self;
-        check_template_variables(&extra, &service.text().template)?;
-        let has_tools = tools.is_some();
+    /// Writes its tokens, and what the reply is held to, into a request; what the reply is read as.
+    pub(crate) async fn put_into(
+        mut self,
+        request: &mut Request,
+        service: &Service,
+    ) -> Result<Reading, ApiError> {
+        let form = self.form.take();
+        let (has_tools, many_calls) = (self.tools.is_some(), self.many_calls);
+        let (prompt, start) = self.encode(service).await?;
+        request.prompt = prompt;
+        if let Some(form) = form {
+            let thinks = start == ThoughtStart::Open || service.text().template.marks_thoughts();
+            request.constraint = Some(form.compile(service, thinks.then_some(start)).await?);
+        }
+        Ok(Reading::Chat { start, tools: has_tools, many_calls })
+    }
+
+    /// Its tokens, and where a reply to it begins.
+    pub(crate) async fn encode(self, service: &Service) -> Result<(Vec<TokenId>, ThoughtStart), ApiError> {
+        let ChatPrompt { messages, tools, thinking, .. } = self;
+        let extra = thinking.variables(&service.text().template)?;
         let encode = move |text: &TextModel| {
             let tools = tools.map(Value::Array);
             let prompt = text.template.render(&messages, tools.as_ref(), true, &extra)?;
             Ok((text.tokenizer.encode_prompt(&prompt)?, ThoughtStart::of_prompt(&prompt)))
         };
-        let (tokens, start) = service.encode(encode).await?;
-        Ok((tokens, Reading::Chat { start, tools: has_tools, many_calls }))
-    }
-}
-
-/// A switch that the template does not have would change nothing: it is refused, so that nobody believes it did.
-fn check_template_variables(extra: &Map<String, Value>, template: &ChatTemplate) -> Result<(), ApiError> {
-    match extra.keys().find(|name| !template.reads(name)) {
-        None => Ok(()),
-        Some(name) => {
-            let message = format!("this model's chat template does not read {name}");
-            Err(ApiError::field(format!("chat_template_kwargs.{name}"), message))
-        }
+        service.encode(encode).await
     }
 }
 

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::form::{Form, FormFields};
 use crate::generation::{Generation, GenerationFields};
 use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
@@ -39,6 +40,8 @@ pub(crate) struct CompletionRequest {
     generation: GenerationFields,
     /// May also be a list with one of these.
     prompt: Prompt,
+    #[serde(flatten)]
+    form: FormFields,
 }
 
 /// Continues a prompt.
@@ -61,6 +64,9 @@ pub(crate) async fn completions(
         Prompt::Text(prompt) => service.encode(move |text| text.tokenizer.encode_prompt(&prompt)).await?,
         Prompt::Tokens(tokens) => tokens,
     };
+    if let Some(form) = Form::of_answer(body.fields())? {
+        generation.request.constraint = Some(form.compile(&service, None).await?);
+    }
     respond(&service, admission, Endpoint::Completions, generation, Reading::Raw).await
 }
 

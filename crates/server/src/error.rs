@@ -52,6 +52,15 @@ impl ApiError {
         ApiError::field(field, format!("{field} is {}; accepted: {accepted}", shown(found)))
     }
 
+    /// The same refusal to a client that calls the field `theirs` by another name.
+    pub(crate) fn renamed(mut self, theirs: &str, ours: &str) -> Self {
+        if let Some(param) = self.param.as_mut().filter(|param| param.starts_with(theirs)) {
+            *param = param.replacen(theirs, ours, 1);
+            self.message = self.message.replace(theirs, ours);
+        }
+        self
+    }
+
     /// No such thing.
     pub(crate) fn not_found(message: impl Into<String>, code: &'static str) -> Self {
         ApiError {
@@ -105,6 +114,14 @@ impl ApiError {
         ApiError {
             code: Some("stopping"),
             ..ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", message)
+        }
+    }
+
+    /// It cannot be done now, and can be soon.
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        ApiError {
+            code: Some("busy"),
+            ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message)
         }
     }
 

@@ -117,6 +117,7 @@ impl Generation {
             prompt: Vec::new(),
             max_tokens: fields.max_completion_tokens.or(fields.max_tokens),
             draft: fields.draft.unwrap_or(true),
+            constraint: None,
             rule: rule(&fields, defaults)?,
             stop: stop_rule(fields)?,
         };

@@ -25,8 +25,10 @@ pub(crate) enum Reading {
 /// Why a reply ended, as chat clients are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// By itself, or at a stop string.
+    /// By itself.
     Stop,
+    /// At this one of its stop strings.
+    StopString(usize),
     /// At its token limit.
     Length,
     /// By itself, after at least one complete tool call.
@@ -76,8 +78,9 @@ impl Reader {
     pub(crate) fn ending(&self, reason: FinishReason) -> Ending {
         match reason {
             FinishReason::Length => Ending::Length,
-            FinishReason::Stop if self.calls_ended > 0 => Ending::ToolCalls,
+            FinishReason::Stop | FinishReason::StopString(_) if self.calls_ended > 0 => Ending::ToolCalls,
             FinishReason::Stop => Ending::Stop,
+            FinishReason::StopString(index) => Ending::StopString(index),
         }
     }
 

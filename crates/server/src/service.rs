@@ -5,13 +5,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use forerunner_engine::EngineHandle;
 use forerunner_text::{TextError, TextModel};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::defaults::SamplingDefaults;
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::responses::ResponseStore;
+
+/// Grammars compiled at once. Each takes a thread that nothing can stop.
+const COMPILERS: usize = 4;
 
 /// What is served, shared by all connections.
 pub struct Service {
@@ -22,6 +25,8 @@ pub struct Service {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) responses: ResponseStore,
     pub(crate) options: ServerOptions,
+    /// One permit for each grammar that may be compiled now.
+    pub(crate) compilers: Arc<Semaphore>,
     text: Arc<TextModel>,
     /// True once the server drains. Every reply in progress holds a receiver, so that the channel is closed when
     /// none is left.
@@ -43,6 +48,7 @@ impl Service {
             metrics: Arc::default(),
             responses: ResponseStore::default(),
             options: ServerOptions::default(),
+            compilers: Arc::new(Semaphore::new(COMPILERS)),
             text,
             draining: watch::Sender::new(false),
         }

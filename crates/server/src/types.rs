@@ -226,7 +226,7 @@ impl StatisticsBlock {
 /// A finish reason in the API's words.
 pub(crate) fn finish_reason(ending: Ending) -> &'static str {
     match ending {
-        Ending::Stop => "stop",
+        Ending::Stop | Ending::StopString(_) => "stop",
         Ending::Length => "length",
         Ending::ToolCalls => "tool_calls",
     }

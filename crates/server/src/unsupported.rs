@@ -12,21 +12,25 @@ struct Limited {
 }
 
 /// Null, which is the same as absent, is always accepted.
-const LIMITED: [Limited; 6] = [
+const LIMITED: [Limited; 9] = [
     Limited { field: "logprobs", accepts: |value| *value == json!(false), accepted: "false" },
     Limited { field: "top_logprobs", accepts: |value| *value == json!(0), accepted: "0" },
     Limited { field: "echo", accepts: |value| *value == json!(false), accepted: "false" },
     Limited { field: "suffix", accepts: |value| *value == json!(""), accepted: "an empty string" },
+    // Other servers' ways to ask for what response_format and structured_outputs do.
     Limited {
-        field: "response_format",
-        accepts: |value| value["type"] == json!("text"),
-        accepted: r#"{"type": "text"}"#,
+        field: "grammar",
+        accepts: |_| false,
+        accepted: "structured_outputs.grammar, in Lark's notation",
     },
+    Limited { field: "ebnf", accepts: |_| false, accepted: "structured_outputs.grammar, in Lark's notation" },
+    Limited { field: "regex", accepts: |_| false, accepted: "structured_outputs.regex" },
     Limited {
-        field: "tool_choice",
-        accepts: |value| *value == json!("auto") || *value == json!("none"),
-        accepted: r#""auto" or "none""#,
+        field: "json_schema",
+        accepts: |_| false,
+        accepted: "response_format or structured_outputs.json",
     },
+    Limited { field: "guided_whitespace_pattern", accepts: |_| false, accepted: "none" },
 ];
 
 /// Refuses the first field whose value asks for what is not served yet.
@@ -53,7 +57,7 @@ mod tests {
     fn explicit_defaults_pass() {
         let defaults = json!({
             "logprobs": false, "top_logprobs": 0, "echo": false, "suffix": "",
-            "response_format": {"type": "text"}, "tool_choice": "auto",
+            "grammar": null, "regex": null,
         });
         assert_eq!(refusal(defaults), None);
     }
@@ -62,7 +66,7 @@ mod tests {
     fn what_is_not_served_is_refused_with_what_is() {
         assert_eq!(refusal(json!({"echo": true})).unwrap(), "echo is true; accepted: false");
         assert!(refusal(json!({"logprobs": 5})).unwrap().starts_with("logprobs is 5"));
-        assert!(refusal(json!({"response_format": {"type": "json_object"}})).is_some());
-        assert!(refusal(json!({"tool_choice": "required"})).is_some());
+        let refused = refusal(json!({"grammar": "root ::= \"a\""})).unwrap();
+        assert!(refused.ends_with("accepted: structured_outputs.grammar, in Lark's notation"), "{refused}");
     }
 }

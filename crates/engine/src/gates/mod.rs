@@ -5,6 +5,7 @@
 //! first differing reply and how many replies differ.
 
 mod cancels;
+mod constrained;
 mod first;
 mod guards;
 mod planted;
@@ -13,9 +14,10 @@ mod resumed;
 
 use forerunner_lanes::{SamplingRule, TokenId};
 
+pub use constrained::{GateGrammar, gate_grammars};
 pub use first::{FirstRound, first_round};
 pub use planted::{Planted, PlantedFault};
-pub use replies::{GateLanes, GateReply, replies, replies_after_cancel, run_all};
+pub use replies::{GateLanes, GateReply, GateSequence, replies, replies_after_cancel, run_all};
 
 /// One prompt of the gates.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub struct GateSettings {
     pub shared: Vec<usize>,
     /// Pages that the target stores of earlier prompts at most; 0 when it resumes none.
     pub prompt_cache_pages: usize,
+    /// What constrained replies are held to, each the next one; without any there are none.
+    pub grammars: Vec<GateGrammar>,
 }
 
 /// A gate's outcome.
@@ -136,6 +140,7 @@ pub fn run(
         .map(|(rounds, sequence)| replies_after_cancel(lanes, sequence, rounds % 8))
         .collect();
     outcomes.push(compare(format!("after a cancel = alone, {manner}"), cases, &plain, &after_cancel));
+    outcomes.extend(constrained::constrained(lanes, cases, settings, &sequences(true), &plain, &manner));
     let yardstick = Yardstick { rules: &rules, plain: &plain, manner: &manner };
     outcomes.push(cancels::at_every_round(lanes, cases, settings, &yardstick));
     outcomes.extend(guards::guarded(lanes, cases, settings, &yardstick));

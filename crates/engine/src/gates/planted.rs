@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use forerunner_lanes::{
-    Limits, OpenLane, PendingSource, Round, RoundOut, Target, TargetError, TokenId, Window,
+    Limits, OpenLane, PendingSource, Round, RoundOut, RowMask, Target, TargetError, TokenId, Window,
 };
 
 /// Which promise is broken.
@@ -25,11 +25,15 @@ pub enum PlantedFault {
     Ahead,
     /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
     Arithmetic,
+    /// A draw after a draft takes the mask of the draw before it.
+    Masks,
+    /// A draw that a draft follows takes any token.
+    Unmasked,
 }
 
 impl PlantedFault {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, PlantedFault); 8] = [
+    pub const ALL: [(&'static str, PlantedFault); 10] = [
         ("drafts", PlantedFault::Drafts),
         ("neighbours", PlantedFault::Neighbours),
         ("leftovers", PlantedFault::Leftovers),
@@ -38,6 +42,8 @@ impl PlantedFault {
         ("prefix-drafts", PlantedFault::PrefixDrafts),
         ("ahead", PlantedFault::Ahead),
         ("arithmetic", PlantedFault::Arithmetic),
+        ("masks", PlantedFault::Masks),
+        ("unmasked", PlantedFault::Unmasked),
     ];
 }
 
@@ -97,7 +103,24 @@ impl<T: Target> Planted<T> {
             PlantedFault::Evictions => self.evicted[window.lane],
             PlantedFault::PrefixDrafts => false,
             PlantedFault::Ahead => window.pending == PendingSource::LastDraw,
+            PlantedFault::Masks | PlantedFault::Unmasked => false,
         }
+    }
+
+    /// The round's masks with the fault in them.
+    fn masks<'a>(&self, round: &Round<'a>) -> Vec<RowMask<'a>> {
+        let mut masks = round.masks.to_vec();
+        match self.fault {
+            // Masks are in the order of the draws.
+            PlantedFault::Masks => {
+                for index in (1..masks.len()).filter(|&index| round.masks[index].draw > 0) {
+                    masks[index].allowed = round.masks[index - 1].allowed;
+                }
+            }
+            PlantedFault::Unmasked => masks.retain(|mask| mask.draw == round.windows[mask.window].drafts),
+            _ => {}
+        }
+        masks
     }
 }
 
@@ -123,7 +146,8 @@ impl<T: Target> Target for Planted<T> {
         if self.fault == PlantedFault::PrefixDrafts {
             self.queue_with_other_drafts(round)?;
         } else {
-            self.inner.queue(round)?;
+            let masks = self.masks(round);
+            self.inner.queue(&Round { masks: &masks, ..*round })?;
         }
         self.struck.push_back(struck);
         Ok(())

@@ -4,11 +4,29 @@ use std::collections::HashMap;
 
 use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, SequenceStatistics, Target, TokenId};
 
+use forerunner_text::Constraint;
+
 use super::cancels::abandoned;
 use super::{GateCase, GateSettings};
+use crate::constraint::GrammarConstraint;
 
 /// The scheduler that gates run on.
 pub type GateLanes = Lanes<Box<dyn Target + Send>>;
+
+/// A sequence, and what its reply is held to.
+#[derive(Debug, Clone)]
+pub struct GateSequence {
+    /// What to generate.
+    pub new: NewSequence,
+    /// What it is held to, at the start of the reply.
+    pub constraint: Option<Constraint>,
+}
+
+impl From<NewSequence> for GateSequence {
+    fn from(new: NewSequence) -> Self {
+        GateSequence { new, constraint: None }
+    }
+}
 
 /// One sequence a case.
 pub(super) fn sequences(
@@ -40,7 +58,7 @@ pub struct GateReply {
 ///
 /// # Panics
 /// If a sequence does not fit the lanes: gates are given prompts that do.
-pub fn run_all(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<GateReply> {
+pub fn run_all(lanes: &mut GateLanes, sequences: Vec<impl Into<GateSequence>>) -> Vec<GateReply> {
     GateReplies::submit(lanes, sequences).finish(lanes)
 }
 
@@ -52,9 +70,19 @@ pub(super) struct GateReplies {
 
 impl GateReplies {
     /// Begins `sequences`.
-    pub(super) fn submit(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Self {
-        let submit = |sequence| lanes.submit(sequence).expect("a gate's sequence fits");
-        GateReplies { ids: sequences.into_iter().map(submit).collect(), replies: HashMap::new() }
+    pub(super) fn submit(lanes: &mut GateLanes, sequences: Vec<impl Into<GateSequence>>) -> Self {
+        let submit = |sequence| {
+            let GateSequence { new, constraint } = sequence;
+            let submitted = match constraint {
+                Some(constraint) => {
+                    lanes.submit_constrained(new, Box::new(GrammarConstraint::new(constraint)))
+                }
+                None => lanes.submit(new),
+            };
+            submitted.expect("a gate's sequence fits")
+        };
+        let ids = sequences.into_iter().map(Into::into).map(submit).collect();
+        GateReplies { ids, replies: HashMap::new() }
     }
 
     /// One round.
@@ -78,7 +106,7 @@ impl GateReplies {
 }
 
 /// The tokens of [`run_all`]'s replies.
-pub fn replies(lanes: &mut GateLanes, sequences: Vec<NewSequence>) -> Vec<Vec<TokenId>> {
+pub fn replies(lanes: &mut GateLanes, sequences: Vec<impl Into<GateSequence>>) -> Vec<Vec<TokenId>> {
     run_all(lanes, sequences).into_iter().map(|reply| reply.tokens).collect()
 }
 

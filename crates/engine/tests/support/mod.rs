@@ -7,6 +7,7 @@ use forerunner_engine::gates::{GateCase, GateLanes};
 use forerunner_engine::{DeviceTarget, TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options, Target, TokenId};
 use forerunner_tensor::Device;
+use forerunner_text::{Grammars, Tokenizer};
 
 /// Pages kept of earlier prompts: room for those of a gate, and few enough for others to push them out.
 pub(crate) const CACHE_PAGES: usize = 16;
@@ -34,6 +35,12 @@ pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> Devi
 /// A scheduler over a target.
 pub(crate) fn lanes(target: impl Target + Send + 'static) -> GateLanes {
     Lanes::new(Box::new(target), Options { force_drafts: true, ..Options::default() })
+}
+
+/// The demo model's tokens, ready for grammars.
+pub(crate) fn grammars() -> Grammars {
+    let tokenizer = Tokenizer::open(&demo("target")).expect("the demo target's tokenizer");
+    Grammars::new(&tokenizer, 8192, &[2, 7]).expect("grammars of the demo target")
 }
 
 /// The golden prompts with their greedy replies.

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use forerunner_engine::gates::{self, GateLanes, GateSettings, Planted, PlantedFault};
 use forerunner_engine::{TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options, Target};
+use forerunner_text::Grammars;
 
 use crate::check::cases::cases;
 use crate::check::receipt::Receipt;
@@ -34,12 +35,15 @@ pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
     let mut placed = model.place(&flags.model, &options)?;
     let cases = cases(&model.text, flags.prompts)?;
     say(format_args!("check of {} on {}, {} prompts", model.paths.name, placed.device, cases.len()))?;
+    let (tokenizer, vocabulary) = (&model.text.tokenizer, model.target.config().vocabulary);
+    let grammars = Grammars::new(tokenizer, vocabulary, &model.stop_tokens())?;
     let settings = GateSettings {
         max_tokens: usize::from(flags.max_tokens),
         stop_tokens: model.stop_tokens(),
         seed: flags.seed,
         shared: SHARED.to_vec(),
         prompt_cache_pages: options.prompt_cache_bytes / page_bytes,
+        grammars: gates::gate_grammars(&grammars)?,
     };
     let mut receipt = Receipt::new(&model.paths.name, &placed.device, &settings);
     let first = match ReferenceGate::load(&model)? {

@@ -28,7 +28,14 @@ fn the_demo_pair_keeps_every_promise_and_the_receipt_says_so() {
     let receipt = temporary("receipt.json");
     let run = check(&["--receipt", &receipt.to_string_lossy()]);
     assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
-    for gate in ["drafted = plain", "among 16 lanes", "after a cancel", "resumed = fresh", "fp32 reference"] {
+    for gate in [
+        "drafted = plain",
+        "constrained: replies are of their grammar",
+        "among 16 lanes",
+        "after a cancel",
+        "resumed = fresh",
+        "fp32 reference",
+    ] {
         assert!(run.stdout.contains(gate), "no {gate} in {}", run.stdout);
     }
     let written = std::fs::read(&receipt).expect("a receipt");
@@ -67,6 +74,8 @@ fn a_broken_promise_fails_its_gate_and_the_check() {
         ("leftovers", "after a cancel"),
         ("prefixes", "resumed = fresh"),
         ("arithmetic", "against the fp32 reference"),
+        ("masks", "constrained: drafted = plain"),
+        ("unmasked", "constrained: drafted = plain"),
     ] {
         let run = check(&["--plant", fault]);
         assert_eq!(run.code, Some(1), "{fault}: {}", run.stdout);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::error::MessagesErrorBody;
-use super::types::{Block, Message, MessageLabel, Usage, stop_reason};
+use super::types::{Block, Message, MessageLabel, Usage};
 use crate::parts::{Ending, call_id};
 use crate::session::Step;
 use crate::stream::{Frames, Writer};
@@ -56,7 +56,7 @@ pub(crate) enum BlockDelta {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MessageEnd {
     stop_reason: &'static str,
-    /// Always null: a stop sequence is not told from the model's own end.
+    /// The one that it met.
     stop_sequence: Option<String>,
 }
 
@@ -137,8 +137,9 @@ impl EventWriter {
 
     fn finish(&mut self, ending: Ending, statistics: &Statistics, frames: &mut Frames) {
         self.close(frames);
+        let (stop_reason, stop_sequence) = self.label.stop_reason(ending);
         frames.typed(&Event::MessageDelta {
-            delta: MessageEnd { stop_reason: stop_reason(ending), stop_sequence: None },
+            delta: MessageEnd { stop_reason, stop_sequence },
             usage: Usage::from(statistics),
             seed: self.label.seed,
             forerunner: StatisticsBlock::of_one(statistics),

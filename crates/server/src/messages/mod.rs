@@ -43,9 +43,13 @@ pub(crate) async fn messages(
     request::check_limit(&body)?;
     let body = request::translated(&body)?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
-    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
-    let label = MessageLabel::new(service.model(), &generation, prompt.len());
-    generation.request.prompt = prompt;
+    let prepare = async { ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await };
+    let reading = prepare.await.map_err(|error| {
+        error
+            .renamed("response_format.json_schema", "output_config.format")
+            .renamed("response_format", "output_config.format")
+    })?;
+    let label = MessageLabel::new(service.model(), &generation);
     let Generation { request, format, .. } = generation;
     let session = Session::start(&service, admission, request, 1, reading)?;
     if format.stream {

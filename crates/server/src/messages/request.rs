@@ -89,6 +89,9 @@ pub(super) fn translated(body: &Body) -> Result<Body, ApiError> {
     if let Some(tools) = fields.remove("tools").filter(|tools| !tools.is_null()) {
         fields.insert("tools".into(), translated_tools(&tools)?);
     }
+    if let Some(format) = output_format(&mut fields)? {
+        fields.insert("response_format".into(), format);
+    }
     if let Some(choice) = fields.remove("tool_choice").filter(|choice| !choice.is_null()) {
         add_tool_choice(&mut fields, &choice)?;
     }
@@ -100,7 +103,8 @@ fn translated_tools(tools: &Value) -> Result<Value, ApiError> {
     let translate = |(index, tool): (usize, &Value)| {
         let name = string(&tool["name"], &format!("tools[{index}].name"))?;
         let mut function = json!({"name": name});
-        for (theirs, ours) in [("description", "description"), ("input_schema", "parameters")] {
+        let same = [("description", "description"), ("input_schema", "parameters"), ("strict", "strict")];
+        for (theirs, ours) in same {
             if !tool[theirs].is_null() {
                 function[ours] = tool[theirs].clone();
             }
@@ -110,12 +114,34 @@ fn translated_tools(tools: &Value) -> Result<Value, ApiError> {
     list.iter().enumerate().map(translate).collect()
 }
 
-fn add_tool_choice(fields: &mut Map<String, Value>, choice: &Value) -> Result<(), ApiError> {
-    let kind = &choice["type"];
-    if kind != "auto" && kind != "none" {
-        return Err(ApiError::value("tool_choice", choice, r#"the types "auto" and "none""#));
+/// The form of the answer, as a `response_format`. The effort in the same field goes to its own.
+fn output_format(fields: &mut Map<String, Value>) -> Result<Option<Value>, ApiError> {
+    let config = fields.remove("output_config").unwrap_or_default();
+    if let Some(effort) = config.get("effort") {
+        fields.insert("reasoning_effort".into(), effort.clone());
     }
-    fields.insert("tool_choice".into(), kind.clone());
+    let format = fields.remove("output_format").or(config.get("format").cloned()).unwrap_or_default();
+    match format["type"].as_str() {
+        _ if format.is_null() => Ok(None),
+        Some("json_schema") => {
+            let schema = json!({"name": "output", "schema": format["schema"], "strict": true});
+            Ok(Some(json!({"type": "json_schema", "json_schema": schema})))
+        }
+        _ => Err(ApiError::value("output_config.format.type", &format["type"], r#""json_schema""#)),
+    }
+}
+
+fn add_tool_choice(fields: &mut Map<String, Value>, choice: &Value) -> Result<(), ApiError> {
+    let translated = match (choice["type"].as_str(), choice["name"].as_str()) {
+        (Some(kind @ ("auto" | "none")), _) => kind.into(),
+        (Some("any"), _) => "required".into(),
+        (Some("tool"), Some(name)) => json!({"type": "function", "function": {"name": name}}),
+        _ => {
+            let accepted = r#"the types "auto", "any", "none", and "tool" with a name"#;
+            return Err(ApiError::value("tool_choice", choice, accepted));
+        }
+    };
+    fields.insert("tool_choice".into(), translated);
     if choice["disable_parallel_tool_use"] == true {
         fields.insert("parallel_tool_calls".into(), false.into());
     }
@@ -284,7 +310,7 @@ mod tests {
             (json!({"messages": [{"role": "user", "content": "a"}], "system": 3}), "system"),
             (json!({"messages": [{"role": "user", "content": "a"}], "tools": [{}]}), "tools[0].name"),
             (
-                json!({"messages": [{"role": "user", "content": "a"}], "tool_choice": {"type": "any"}}),
+                json!({"messages": [{"role": "user", "content": "a"}], "tool_choice": {"type": "tool"}}),
                 "tool_choice",
             ),
         ];

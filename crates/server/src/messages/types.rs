@@ -16,6 +16,7 @@ pub(super) struct MessageLabel {
     pub(super) id: String,
     pub(super) model: String,
     pub(super) prompt_tokens: usize,
+    stop_sequences: Vec<String>,
     pub(super) seed: u64,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Message {
     content: Vec<Block>,
     /// Null until it has ended.
     stop_reason: Option<&'static str>,
-    /// Always null: a stop sequence is not told from the model's own end.
+    /// The one that it met.
     stop_sequence: Option<String>,
     usage: Usage,
     /// The seed that was used: sent again with the same request, it draws the same reply.
@@ -80,9 +81,20 @@ pub(crate) struct TokenCount {
 }
 
 impl MessageLabel {
-    pub(super) fn new(model: &str, generation: &Generation, prompt_tokens: usize) -> Self {
-        let seed = generation.request.rule.seed;
-        MessageLabel { id: random_id("msg_"), model: model.to_owned(), prompt_tokens, seed }
+    pub(super) fn new(model: &str, generation: &Generation) -> Self {
+        let (seed, prompt_tokens) = (generation.request.rule.seed, generation.request.prompt.len());
+        let stop_sequences = generation.request.stop.strings.clone();
+        MessageLabel { id: random_id("msg_"), model: model.to_owned(), prompt_tokens, stop_sequences, seed }
+    }
+
+    /// Why a message ended, in this API's words, and the stop sequence that it met.
+    pub(super) fn stop_reason(&self, ending: Ending) -> (&'static str, Option<String>) {
+        match ending {
+            Ending::Stop => ("end_turn", None),
+            Ending::StopString(index) => ("stop_sequence", self.stop_sequences.get(index).cloned()),
+            Ending::Length => ("max_tokens", None),
+            Ending::ToolCalls => ("tool_use", None),
+        }
     }
 
     /// The message before its first token.
@@ -109,9 +121,11 @@ impl MessageLabel {
 
     /// The whole message.
     pub(super) fn whole(&self, reply: WholeReply) -> Message {
+        let (stop_reason, stop_sequence) = self.stop_reason(reply.ending);
         Message {
             content: blocks(reply.parts),
-            stop_reason: Some(stop_reason(reply.ending)),
+            stop_reason: Some(stop_reason),
+            stop_sequence,
             usage: Usage::from(&reply.statistics),
             seed: Some(self.seed),
             forerunner: Some(StatisticsBlock::of_one(&reply.statistics)),
@@ -151,13 +165,4 @@ fn blocks(parts: Parts) -> Vec<Block> {
         blocks.push(Block::ToolUse { id: call.id, name: call.name, input });
     }
     blocks
-}
-
-/// Why a message ended, in this API's words. A stop sequence is not told from the model's own end.
-pub(super) fn stop_reason(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Stop => "end_turn",
-        Ending::Length => "max_tokens",
-        Ending::ToolCalls => "tool_use",
-    }
 }

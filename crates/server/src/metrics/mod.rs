@@ -57,7 +57,7 @@ impl Metrics {
             metrics.per_token.observe(rest.as_secs_f64() / (statistics.reply_tokens - 1) as f64);
         }
         metrics.endings[match ending {
-            Ending::Stop => 0,
+            Ending::Stop | Ending::StopString(_) => 0,
             Ending::Length => 1,
             Ending::ToolCalls => 2,
         }] += 1;

@@ -167,7 +167,7 @@ impl EventWriter {
         let response = Box::new(response);
         let event = match ending {
             Ending::Length => EventBody::Incomplete { response },
-            Ending::Stop | Ending::ToolCalls => EventBody::Completed { response },
+            Ending::Stop | Ending::StopString(_) | Ending::ToolCalls => EventBody::Completed { response },
         };
         self.event(event, frames);
     }

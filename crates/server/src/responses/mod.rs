@@ -56,8 +56,10 @@ pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -
     messages.extend(asked.messages.iter().cloned());
     let body = with_messages(&body, asked.instructions.as_deref(), &messages)?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
-    let (prompt, reading) = ChatPrompt::read(&body)?.encode(&service).await?;
-    generation.request.prompt = prompt;
+    let prepare = async { ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await };
+    let reading = prepare.await.map_err(|error| {
+        error.renamed("response_format.json_schema", "text.format").renamed("response_format", "text.format")
+    })?;
     let label = ResponseLabel::new(service.model(), &generation, &asked);
     let keeper = Keeper { service: service.clone(), messages, is_asked: asked.store };
     let Generation { request, format, .. } = generation;

@@ -23,12 +23,6 @@ struct ResponseFields {
     store: Option<bool>,
     /// False or absent.
     background: Option<bool>,
-    text: Option<TextFields>,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-struct TextFields {
-    format: Option<Value>,
 }
 
 /// A request for a response.
@@ -55,6 +49,7 @@ pub(crate) struct Echoed {
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<Value>,
     metadata: Option<Value>,
+    /// Its `format` is the form of the answer: text, json_object or json_schema.
     text: Option<Value>,
 }
 
@@ -96,11 +91,6 @@ impl Asked {
         if fields.background == Some(true) {
             return Err(ApiError::value("background", &true.into(), "false"));
         }
-        if let Some(format) =
-            fields.text.and_then(|text| text.format).filter(|format| format["type"] != "text")
-        {
-            return Err(ApiError::value("text.format", &format, r#"{"type": "text"}"#));
-        }
         Ok(Asked {
             messages: messages(fields.input.as_ref().unwrap_or(&Value::Null))?,
             instructions: fields.instructions,
@@ -124,7 +114,10 @@ pub(super) fn with_messages(
     if let Some(limit) = fields.remove("max_output_tokens") {
         fields.insert("max_completion_tokens".into(), limit);
     }
-    // Of these, only their plain defaults mean the same there.
+    let format = fields.get("text").map(|text| &text["format"]).filter(|format| !format.is_null());
+    if let Some(format) = format.map(format_there) {
+        fields.insert("response_format".into(), format);
+    }
     for name in ["input", "instructions", "text", "stream_options"] {
         fields.remove(name);
     }
@@ -132,6 +125,18 @@ pub(super) fn with_messages(
         fields.insert("tools".into(), tools_there(&tools)?);
     }
     Ok(Body::from_fields(fields))
+}
+
+/// There, a schema's fields are in an object of their own.
+fn format_there(format: &Value) -> Value {
+    match format["type"].as_str() {
+        Some("json_schema") => {
+            let field = |name: &str| format[name].clone();
+            let schema = json!({"name": field("name"), "schema": field("schema"), "strict": field("strict")});
+            json!({"type": "json_schema", "json_schema": schema})
+        }
+        _ => format.clone(),
+    }
 }
 
 /// There, a function's fields are in an object of their own.
@@ -275,7 +280,6 @@ mod tests {
             (json!({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}), "input[0].content"),
             (json!({"input": [{"type": "file_search_call"}]}), "input[0].type"),
             (json!({"input": "a", "background": true}), "background"),
-            (json!({"input": "a", "text": {"format": {"type": "json_object"}}}), "text.format"),
         ];
         for (body, field) in cases {
             assert_eq!(read(&body).unwrap_err().param.as_deref(), Some(field), "{body}");

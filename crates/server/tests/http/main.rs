@@ -7,6 +7,7 @@ mod document;
 mod drain;
 mod events;
 mod field_reports;
+mod forms;
 mod messages;
 mod observe;
 mod refusals;

@@ -101,7 +101,7 @@ fn refusals_have_this_apis_envelope() {
         (json!({"max_tokens": null}), 400, "max_tokens is missing"),
         (json!({"max_tokens": 100_000}), 400, "context"),
         (json!({"messages": []}), 400, "messages"),
-        (json!({"tool_choice": {"type": "any"}}), 400, "tool_choice"),
+        (json!({"tool_choice": {"type": "tool"}}), 400, "tool_choice"),
         (json!({"model": "claude"}), 404, "claude"),
         (json!({"stop_sequences": 3}), 400, "stop"),
     ];

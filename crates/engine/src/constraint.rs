@@ -1,0 +1,42 @@
+//! A grammar as the scheduler takes it.
+
+use forerunner_lanes::TokenId;
+use forerunner_text::{Constraint, TextError, WindowMasks};
+
+/// Holds a sequence to a grammar.
+#[derive(Debug)]
+pub(crate) struct GrammarConstraint {
+    constraint: Constraint,
+    /// The last window's masks. Kept for their memory.
+    window: WindowMasks,
+}
+
+impl GrammarConstraint {
+    /// A constraint at the start of a reply.
+    pub(crate) fn new(constraint: Constraint) -> Self {
+        GrammarConstraint { constraint, window: WindowMasks::default() }
+    }
+}
+
+impl forerunner_lanes::Constraint for GrammarConstraint {
+    fn advance(&mut self, token: TokenId) -> Result<(), String> {
+        self.constraint.advance(token).map_err(|error| error.to_string())
+    }
+
+    fn forced(&mut self, tokens: &mut Vec<TokenId>) {
+        tokens.extend(self.constraint.forced());
+    }
+
+    fn permitted(&mut self, drafts: &[TokenId]) -> usize {
+        self.constraint.permitted(drafts)
+    }
+
+    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<(), String> {
+        let made = self.constraint.masks_for_window(drafts, &mut self.window);
+        made.map_err(|error: TextError| error.to_string())?;
+        let permitted = self.window.permitted;
+        assert_eq!(permitted, drafts.len(), "drafts of a window that its grammar forbids");
+        (0..self.window.rows()).for_each(|row| words.extend_from_slice(self.window.row(row)));
+        Ok(())
+    }
+}
