@@ -236,20 +236,16 @@ fn size_class(bytes: usize) -> usize {
 fn attribute(device: sys::CUdevice, which: sys::CUdevice_attribute) -> Result<i32, DeviceError> {
     let mut value = 0;
     // SAFETY: `value` is written.
-    check(
-        unsafe { sys::cuDeviceGetAttribute(&mut value, which, device) },
-        "asking for the GPU's properties",
-    )?;
+    let asked = unsafe { sys::cuDeviceGetAttribute(&mut value, which, device) };
+    check(asked, "asking for the GPU's properties")?;
     Ok(value)
 }
 
 fn chip_name(device: sys::CUdevice) -> Result<String, DeviceError> {
     let mut name = [0; 128];
     // SAFETY: the driver writes at most as many bytes, the last one 0.
-    check(
-        unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device) },
-        "asking for the name",
-    )?;
+    let asked = unsafe { sys::cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device) };
+    check(asked, "asking for the GPU's name")?;
     // SAFETY: a C string, as above.
     Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
 }
