@@ -15,6 +15,12 @@ pub(crate) struct Flags {
     /// What is logged to standard error.
     #[arg(long, global = true, value_enum, default_value_t = LogLevel::Warn)]
     pub(crate) log: LogLevel,
+    /// TOML file of flags: keys are their names without the dashes, as in `parallel = 8`. What is typed goes first.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Write the flags in force as a file for --config, and do nothing else.
+    #[arg(long, global = true)]
+    pub(crate) print_config: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -36,6 +42,10 @@ pub(crate) enum Command {
     Info(InfoFlags),
     /// What this binary and this machine can do.
     Capabilities(CapabilitiesFlags),
+    /// Completions of this command line for a shell, to standard output.
+    Completions(CompletionsFlags),
+    /// A page of the manual, to standard output: `forerunner man serve | man -l -`.
+    Man(ManFlags),
     /// Grows the demo model to the shape of a larger one, to measure speed with its bytes and real acceptance.
     Synth(SynthFlags),
 }
@@ -235,6 +245,21 @@ pub(crate) struct CapabilitiesFlags {
     /// As JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `forerunner completions`
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsFlags {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `forerunner man`
+#[derive(Debug, Args)]
+pub(crate) struct ManFlags {
+    /// A command; without it, the program.
+    pub(crate) command: Option<String>,
 }
 
 /// `forerunner synth`

@@ -3,24 +3,28 @@
 mod calibration;
 mod check;
 mod commands;
+mod config;
 mod cost_cache;
 mod demo;
 mod device;
 mod flags;
 mod grown;
+mod nearest;
 mod setup;
 mod terminal;
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use flags::{Command, Flags, LogLevel};
+use config::CommandLine;
+use flags::{Command, LogLevel};
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    start_log(flags.log);
-    match run(&flags.command) {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let command_line = config::command_line(&arguments).unwrap_or_else(|error| error.exit());
+    start_log(command_line.flags.log);
+    match run(&command_line) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough, as in `forerunner run ... | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -31,8 +35,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> anyhow::Result<()> {
-    match command {
+fn run(command_line: &CommandLine) -> anyhow::Result<()> {
+    if command_line.flags.print_config {
+        std::io::stdout().write_all(command_line.to_toml().as_bytes())?;
+        return Ok(());
+    }
+    match &command_line.flags.command {
         Command::Run(flags) => commands::run::run(flags),
         Command::Chat(flags) => commands::chat::chat(flags),
         Command::Serve(flags) => commands::serve::serve(flags),
@@ -40,6 +48,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Calibrate(flags) => commands::calibrate::calibrate(flags),
         Command::Info(flags) => commands::info::info(flags),
         Command::Capabilities(flags) => commands::capabilities::capabilities(flags),
+        Command::Completions(flags) => commands::completions::completions(flags),
+        Command::Man(flags) => commands::completions::man(flags),
         Command::Synth(flags) => commands::synth::synth(flags),
     }
 }

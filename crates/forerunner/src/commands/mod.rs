@@ -4,6 +4,7 @@ pub(crate) mod calibrate;
 pub(crate) mod capabilities;
 pub(crate) mod chat;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod info;
 pub(crate) mod run;
 pub(crate) mod serve;

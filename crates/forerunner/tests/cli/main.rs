@@ -5,6 +5,7 @@ mod calibrate;
 mod check;
 #[path = "../../../server/tests/http/client.rs"]
 mod client;
+mod config;
 mod errors;
 mod replies;
 mod serving;
