@@ -19,7 +19,10 @@ use crate::pool::Pool;
 use crate::portable::Portable;
 use crate::weights::Matrix;
 use crate::windows::{Chain, ChainScratch};
-use crate::{attention, conv, draw, experts, feed_forward, linear, math, norm, rows as copies, windows};
+use crate::{
+    attention, conv, draw, experts, feed_forward, linear, log_probabilities, math, norm, rows as copies,
+    windows,
+};
 
 /// What can be chosen at start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -344,6 +347,24 @@ impl Device for CpuDevice {
         rows: &mut Rows<Self>,
     ) {
         windows::held_tokens(&windows[..count], accepted, drafts, size, rows);
+    }
+
+    fn log_probabilities(
+        &self,
+        logits: &Buffer<f32>,
+        vocabulary: usize,
+        drawn: &Buffer<i32>,
+        index: &Buffer<i32>,
+        count: usize,
+        tokens: &mut Buffer<i32>,
+        values: &mut Buffer<f32>,
+    ) {
+        let index = &index[..count];
+        with_mode!(self, A => {
+            log_probabilities::log_probabilities::<A>(
+                &self.pool, logits, vocabulary, drawn, index, tokens, values,
+            )
+        });
     }
 
     fn accept(

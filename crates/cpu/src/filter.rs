@@ -61,7 +61,7 @@ pub(crate) fn filter<A: Arithmetic>(
 
 kernels! {
     /// The sum of `e^(value - highest)`.
-    fn total_weight<A>(values: &[f32], highest: f32) -> f32 {
+    pub(crate) fn total_weight<A>(values: &[f32], highest: f32) -> f32 {
         let mut lanes = [0.0; LANES];
         let (blocks, rest) = values.as_chunks::<LANES>();
         for block in blocks {

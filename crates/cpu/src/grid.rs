@@ -127,6 +127,23 @@ pub(crate) fn over_rows<T: Send>(
     });
 }
 
+/// Calls `work` with the number and the values of each of the first `rows` rows of two grids.
+pub(crate) fn over_rows_of_two<T: Send, U: Send>(
+    pool: &Pool,
+    first: &mut Grid<'_, T>,
+    second: &mut Grid<'_, U>,
+    rows: usize,
+    rows_a_chunk: usize,
+    work: impl Fn(usize, &mut [T], &mut [U]) + Sync,
+) {
+    let second = &*second;
+    over_rows(pool, first, rows, rows_a_chunk, |row, values| {
+        // SAFETY: every row is visited once.
+        let mut other = unsafe { second.block(row..row + 1, 0..second.columns) };
+        work(row, values, other.row(0));
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ mod feed_forward;
 mod filter;
 mod grid;
 mod linear;
+mod log_probabilities;
 mod markov;
 mod math;
 mod memory;

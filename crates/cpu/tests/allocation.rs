@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use forerunner_cpu::{Buffer, CpuDevice, CpuOptions, Mode};
 use forerunner_tensor::{
-    Device, DrawRow, DrawTables, ExpertWeights, HostMatrix, MatrixValues, RouteRule, Routing, Rows, bf16,
+    ALTERNATIVES, Device, DrawRow, DrawTables, ExpertWeights, HostMatrix, MatrixValues, RouteRule, Routing,
+    Rows, bf16,
 };
 
 struct Counting;
@@ -67,6 +68,9 @@ fn allocations_of_last(device: &CpuDevice, count: usize, times: usize) -> usize 
     let mut rules: Buffer<DrawRow> = device.allocate(count).unwrap();
     rules.fill(DrawRow { lane: 0, temperature: 0.8, top_k: 40, top_p: 0.9, ..DrawRow::default() });
     let mut drawn = device.allocate::<i32>(count).unwrap();
+    let index = device.allocate::<i32>(count).unwrap();
+    let mut tokens = device.allocate::<i32>(count * (1 + ALTERNATIVES)).unwrap();
+    let mut values = device.allocate::<f32>(count * (1 + ALTERNATIVES)).unwrap();
     let tables = DrawTables {
         vocabulary: VOCABULARY,
         counts: device.allocate(VOCABULARY).unwrap(),
@@ -83,6 +87,7 @@ fn allocations_of_last(device: &CpuDevice, count: usize, times: usize) -> usize 
         device.expert_feed_forward(&experts, &routing, 2, &x, &rows, &mut residual);
         device.logits(&head, &residual, count, &mut logits);
         device.draw(&logits, &rules, &rows, &tables, count, &mut drawn);
+        device.log_probabilities(&logits, VOCABULARY, &drawn, &index, count, &mut tokens, &mut values);
     }
     ALLOCATIONS.get() - before
 }

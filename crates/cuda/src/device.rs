@@ -18,7 +18,7 @@ use crate::module::{Grid, Kernel, Module, Params};
 use crate::rounds::{self, Action, Rounds};
 use crate::rows::{CopyParams, NormParams};
 use crate::scratch::{Place, Scratch};
-use crate::weights::{Experts, Loader, Matrix};
+use crate::weights::{Experts, Loader, Matrix, unsupported};
 
 /// What can be chosen at start.
 #[derive(Debug, Clone, Copy)]
@@ -206,6 +206,11 @@ impl Drop for CudaDevice {
     }
 }
 
+/// There is no kernel for them yet: a request that asks for them fails, and says so.
+fn no_log_probabilities() -> DeviceError {
+    unsupported("log-probabilities of draws", "asked for".into(), "requests without them".into())
+}
+
 impl Device for CudaDevice {
     type Buffer<T: Element> = Buffer<T>;
     type Matrix = Matrix;
@@ -292,6 +297,10 @@ impl Device for CudaDevice {
         key: RoundKey,
         forward: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
+        if key.log_probabilities > 0 {
+            // Before anything is queued or recorded, so that the round leaves nothing behind.
+            return Err(no_log_probabilities());
+        }
         self.flush()?;
         if !self.record {
             return forward();
@@ -480,6 +489,19 @@ impl Device for CudaDevice {
         drawn: &mut Buffer<i32>,
     ) {
         self.note(self.draw_rows(logits, rules, rows, tables, count, drawn));
+    }
+
+    fn log_probabilities(
+        &self,
+        _logits: &Buffer<f32>,
+        _vocabulary: usize,
+        _drawn: &Buffer<i32>,
+        _index: &Buffer<i32>,
+        _count: usize,
+        _tokens: &mut Buffer<i32>,
+        _values: &mut Buffer<f32>,
+    ) {
+        self.note(Err(no_log_probabilities()));
     }
 
     fn held_tokens(

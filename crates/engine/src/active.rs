@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use forerunner_lanes::{Delivery, Finish, SequenceStatistics};
+use forerunner_lanes::{Delivery, Finish, SequenceStatistics, TokenId};
 use forerunner_text::{Detokenizer, StopStrings};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::request::{Event, FinishReason, Statistics};
+use crate::request::{Event, FinishReason, Statistics, ToldToken};
+use crate::teller::Teller;
 
 /// A reply whose sequence is in the lanes.
 pub(crate) struct ActiveReply {
@@ -16,6 +17,8 @@ pub(crate) struct ActiveReply {
     first_token: Option<Instant>,
     detokenizer: Detokenizer,
     stops: StopStrings,
+    /// Holds what is told of tokens, if they are told.
+    teller: Option<Teller>,
     /// Tokens of the prompt while it is not read to its end, then none.
     pub(crate) unread_tokens: usize,
     reply_tokens: usize,
@@ -38,6 +41,7 @@ impl ActiveReply {
         submitted: Instant,
         detokenizer: Detokenizer,
         stops: StopStrings,
+        teller: Option<Teller>,
         unread_tokens: usize,
     ) -> Self {
         ActiveReply {
@@ -47,6 +51,7 @@ impl ActiveReply {
             first_token: None,
             detokenizer,
             stops,
+            teller,
             unread_tokens,
             reply_tokens: 0,
         }
@@ -60,15 +65,17 @@ impl ActiveReply {
         }
         let mut text = String::new();
         for (index, token) in delivery.tokens.iter().enumerate() {
-            let output = self.stops.push(&self.detokenizer.push(*token));
+            let made = self.detokenizer.push(*token);
+            let output = self.stops.push(&made);
             text.push_str(&output.text);
+            self.tell(delivery, index, made);
             if output.stopped {
-                self.send_text(text, delivery.tokens[..=index].to_vec());
+                self.send_text(text, &delivery.tokens[..=index], Teller::stop);
                 return Progress::Stopped;
             }
         }
         let Some(finished) = &delivery.finished else {
-            self.send_text(text, delivery.tokens.to_vec());
+            self.send_text(text, &delivery.tokens, |_| Vec::new());
             return Progress::Running;
         };
         let reason = match &finished.reason {
@@ -79,8 +86,12 @@ impl ActiveReply {
             Finish::Stop => FinishReason::Stop,
             Finish::Length => FinishReason::Length,
         };
+        if let Some(teller) = self.teller.as_mut().filter(|_| reason == FinishReason::Stop) {
+            teller.drop_last();
+        }
         self.release(&mut text);
-        self.send_text(text, delivery.tokens.to_vec());
+        let rest = if self.stops.stopped_by().is_some() { Teller::stop } else { Teller::finish };
+        self.send_text(text, &delivery.tokens, rest);
         self.finish(reason, &finished.statistics);
         Progress::Ended
     }
@@ -90,17 +101,39 @@ impl ActiveReply {
         self.send(Event::Failed { message: message.into() });
     }
 
+    fn tell(&mut self, delivery: &Delivery, index: usize, text: String) {
+        if let Some(teller) = &mut self.teller {
+            teller.push(ToldToken {
+                token: delivery.tokens[index],
+                text,
+                origin: delivery.tokens.origins()[index],
+                logprobs: delivery.logprobs_of(index).to_vec(),
+            });
+        }
+    }
+
     /// Appends what was held back to `text`. That may complete a stop string.
     fn release(&mut self, text: &mut String) {
-        let output = self.stops.push(&self.detokenizer.finish());
+        let made = self.detokenizer.finish();
+        if let Some(teller) = &mut self.teller {
+            teller.extend_last(&made);
+        }
+        let output = self.stops.push(&made);
         text.push_str(&output.text);
         text.push_str(&self.stops.finish());
     }
 
-    fn send_text(&mut self, text: String, tokens: Vec<u32>) {
+    /// Sends text with the tokens committed, and what is told of those that are out; `rest` takes what the reply's
+    /// end leaves of the others.
+    fn send_text(&mut self, text: String, tokens: &[TokenId], rest: impl Fn(&mut Teller) -> Vec<ToldToken>) {
         self.reply_tokens += tokens.len();
+        let told = self.teller.as_mut().map_or(Vec::new(), |teller| {
+            let mut told = teller.show(text.len());
+            told.extend(rest(teller));
+            told
+        });
         if !text.is_empty() || !tokens.is_empty() {
-            self.send(Event::Text { text, tokens });
+            self.send(Event::Text { text, tokens: tokens.to_vec(), told });
         }
     }
 
@@ -118,6 +151,8 @@ impl ActiveReply {
             drafted_rounds: sequence.drafted_rounds,
             drafts: sequence.drafts,
             accepted_drafts: sequence.accepted,
+            copies: sequence.copies,
+            accepted_copies: sequence.copies_accepted,
             by_position: sequence.by_position.clone(),
             draft_off_reason: sequence.draft_off.map(|reason| reason.to_string()),
         };

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use forerunner_lanes::{Lanes, Target, TokenId};
+use forerunner_lanes::{Lanes, MAX_ALTERNATIVES, Target, TokenId};
 use forerunner_text::{Grammars, TextError, Tokenizer};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -72,7 +72,7 @@ impl Engine {
             unfinished: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             pages_in_use: AtomicUsize::new(0),
-            pages: limits.lanes * limits.context.div_ceil(limits.page),
+            pages: lanes.pages_total(),
             page_tokens: limits.page,
             counts: Mutex::default(),
         });
@@ -183,6 +183,8 @@ impl EngineHandle {
             || format!("token {}", unknown.unwrap_or(&0)),
             "tokens of the vocabulary",
         )?;
+        let alternatives = request.logprobs.unwrap_or(0);
+        check(alternatives <= MAX_ALTERNATIVES, "top_logprobs", || alternatives.to_string(), "0 to 20")?;
         self.validate_rule(request)
     }
 

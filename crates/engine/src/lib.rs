@@ -12,13 +12,17 @@ mod handle;
 mod pages;
 mod prefix;
 mod request;
+mod teller;
 mod thread;
 
 pub use device_target::{DeviceTarget, TargetOptions, kept_page_bytes};
 pub use handle::{Engine, EngineHandle};
 pub use request::{
     Counts, EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
+    ToldToken,
 };
 
 // What a request and the counts are made of, so that their users need not know the scheduler.
-pub use forerunner_lanes::{GuardState, SamplingRule, Side, SideRecord, TokenId, Totals};
+pub use forerunner_lanes::{
+    GuardState, MAX_ALTERNATIVES, Origin, SamplingRule, Side, SideRecord, TokenId, TokenLogprob, Totals,
+};

@@ -60,9 +60,60 @@ impl PagePool {
     }
 }
 
+/// Which pages open lanes hold: those of a shared prefix count once, and those that only the prefix cache holds not
+/// at all, as it gives them away when lanes need them.
+#[derive(Debug)]
+pub(crate) struct HeldPages {
+    /// Open lanes that hold each page.
+    lanes: Vec<u32>,
+    in_use: usize,
+}
+
+impl HeldPages {
+    /// No lane is open.
+    pub(crate) fn new(total: usize) -> Self {
+        HeldPages { lanes: vec![0; total], in_use: 0 }
+    }
+
+    /// A lane that holds `pages` has opened.
+    pub(crate) fn open(&mut self, pages: &[i32]) {
+        for page in pages {
+            let lanes = &mut self.lanes[*page as usize];
+            self.in_use += usize::from(*lanes == 0);
+            *lanes += 1;
+        }
+    }
+
+    /// It has closed.
+    pub(crate) fn close(&mut self, pages: &[i32]) {
+        for page in pages {
+            let lanes = &mut self.lanes[*page as usize];
+            *lanes = lanes.checked_sub(1).expect("a lane closes once");
+            self.in_use -= usize::from(*lanes == 0);
+        }
+    }
+
+    /// Pages that some lane holds.
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_two_lanes_is_in_use_once_and_until_both_have_closed() {
+        let mut held = HeldPages::new(5);
+        held.open(&[0, 1, 2]);
+        held.open(&[0, 3]);
+        assert_eq!(held.in_use(), 4);
+        held.close(&[0, 1, 2]);
+        assert_eq!(held.in_use(), 2);
+        held.close(&[0, 3]);
+        assert_eq!(held.in_use(), 0);
+    }
 
     #[test]
     fn pages_come_lowest_first_and_return_when_their_last_holder_lets_go() {

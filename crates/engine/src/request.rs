@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use forerunner_lanes::{GuardState, SamplingRule, TokenId, Totals};
+use forerunner_lanes::{GuardState, Origin, SamplingRule, TokenId, TokenLogprob, Totals};
 use forerunner_text::Constraint;
 
 /// One reply asked for, already tokenized.
@@ -22,6 +22,11 @@ pub struct Request {
     /// What the reply is held to: compiled beforehand, over the engine's own
     /// [`grammars`](crate::EngineHandle::grammars), because that takes its time.
     pub constraint: Option<Constraint>,
+    /// Whether its tokens are told one by one ([`ToldToken`]).
+    pub tells_tokens: bool,
+    /// Whether they are told with their log-probabilities, and with so many alternatives, at most
+    /// [`MAX_ALTERNATIVES`](crate::MAX_ALTERNATIVES).
+    pub logprobs: Option<usize>,
 }
 
 /// Where a reply ends, besides its length.
@@ -82,6 +87,8 @@ pub enum Event {
         text: String,
         /// Tokens committed.
         tokens: Vec<TokenId>,
+        /// Tokens whose text is out, if the request wants them told.
+        told: Vec<ToldToken>,
     },
     /// The reply is whole.
     Finished {
@@ -95,6 +102,20 @@ pub enum Event {
         /// What went wrong.
         message: String,
     },
+}
+
+/// A token of a reply, told when all of its text is out. The texts of a reply's told tokens, joined, are its text:
+/// tokens that end it, or that a stop string takes away, are not told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToldToken {
+    /// The token.
+    pub token: TokenId,
+    /// What it adds to the text. A character of several tokens is with the last of them.
+    pub text: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// Its log-probability and then those of its alternatives, if they were asked for.
+    pub logprobs: Vec<TokenLogprob>,
 }
 
 /// Why a reply ended.
@@ -129,6 +150,10 @@ pub struct Statistics {
     pub drafts: u64,
     /// Drafts accepted.
     pub accepted_drafts: u64,
+    /// Copied tokens among the drafts verified.
+    pub copies: u64,
+    /// Copied tokens among the drafts accepted.
+    pub accepted_copies: u64,
     /// Per draft position (0 is the first draft of a window): drafts verified, drafts accepted.
     pub by_position: Vec<(u64, u64)>,
     /// Why the reply, or its end, ran without drafts; `None` when it was drafted to its end.
@@ -159,9 +184,9 @@ pub struct Status {
     pub running: usize,
     /// Requests without one yet.
     pub waiting: usize,
-    /// Pages in use.
+    /// Pages that running sequences hold.
     pub pages_in_use: usize,
-    /// Pages that all lanes take together when each holds the longest context.
+    /// Pages there are.
     pub pages: usize,
     /// Tokens of a page.
     pub page_tokens: usize,

@@ -15,6 +15,7 @@ use crate::constraint::GrammarConstraint;
 use crate::counter::Counter;
 use crate::handle::Shared;
 use crate::request::{Event, FinishReason, Request};
+use crate::teller::Teller;
 
 /// What the engine thread is told.
 pub(crate) enum Command {
@@ -126,7 +127,8 @@ impl EngineThread {
         let prompt_tokens = request.prompt.len();
         let reply = StopStrings::new(&request.stop.strings).map(|stops| {
             let detokenizer = self.tokenizer.detokenizer();
-            ActiveReply::new(id, events.clone(), submitted, detokenizer, stops, prompt_tokens)
+            let teller = request.tells_tokens.then(Teller::default);
+            ActiveReply::new(id, events.clone(), submitted, detokenizer, stops, teller, prompt_tokens)
         });
         let refusal = match (reply, self.submit_sequence(request)) {
             (Ok(reply), Ok(sequence)) => {
@@ -158,6 +160,7 @@ impl EngineThread {
                 self.stop_tokens.clone()
             },
             draft: request.draft,
+            logprobs: request.logprobs,
         };
         match request.constraint {
             Some(constraint) => {

@@ -43,6 +43,7 @@ fn greedy_replies_are_the_golden_ones() {
             rule: SamplingRule::default(),
             stop_tokens: vec![2, 7],
             draft: true,
+            ..NewSequence::default()
         });
         let found = gates::replies(&mut lanes, sequences.collect());
         let outcome = gates::compare(format!("golden, {}", mode.name()), &cases, &expected, &found);
@@ -94,6 +95,7 @@ fn every_planted_fault_fails_its_gate() {
         (PlantedFault::Ahead, "alone = among 4 lanes"),
         (PlantedFault::Masks, "constrained: drafted = plain"),
         (PlantedFault::Unmasked, "constrained: drafted = plain"),
+        (PlantedFault::Logprobs, "log-probabilities"),
     ] {
         let planted = Planted::new(target(device(Mode::supported().next().expect("a mode")), 4), fault);
         let failed = check_gates(&mut lanes(planted), &cases(2), &settings(4, 32), 0.8);

@@ -27,6 +27,8 @@ pub(crate) fn request(flags: &ReplyFlags, prompt: Vec<TokenId>) -> Request {
         stop: StopRule::default(),
         draft: !flags.no_draft,
         constraint: None,
+        tells_tokens: false,
+        logprobs: None,
     }
 }
 

@@ -67,7 +67,7 @@ impl Target for Counting {
                 HeldDraft { token: next + depth + wrong, confidence: 2.0 - 0.2 * depth as f32 }
             }));
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
-            out.windows.push(WindowOut { drawn, accepted, held });
+            out.windows.push(WindowOut { drawn, accepted, held, ..WindowOut::default() });
         }
         let holds = || round.windows.iter().map(|window| window.hold);
         let holding = holds().filter(|&hold| hold > 0).count();
@@ -84,6 +84,10 @@ impl Target for Counting {
     fn close(&mut self, _: usize) {}
 
     fn pages_in_use(&self) -> usize {
+        0
+    }
+
+    fn pages_total(&self) -> usize {
         0
     }
 }
@@ -108,6 +112,7 @@ fn scheduler(lanes: usize, draft: bool) -> Lanes<Counting, ScriptedClock> {
             rule: SamplingRule { seed: u64::from(lane), ..SamplingRule::default() },
             stop_tokens: vec![u32::MAX],
             draft,
+            ..NewSequence::default()
         };
         scheduler.submit(new).unwrap_or_else(|error| panic!("lane {lane}: {error}"));
     }

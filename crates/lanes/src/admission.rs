@@ -1,7 +1,7 @@
 //! Admission: waiting sequences get lanes, first come first served.
 
 use crate::clock::Clock;
-use crate::deliver::{Committed, Delivery, Finish, Finished};
+use crate::deliver::{Committed, Delivery, Finish, Finished, Origin};
 use crate::lanes::Lanes;
 use crate::sequence::Sequence;
 use crate::target::{OpenLane, Target, TargetError};
@@ -33,6 +33,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             context: sequence.tokens.len() + sequence.max_tokens,
             rule: &sequence.rule,
             drafted: sequence.drafted,
+            logprobs: sequence.logprobs,
         };
         self.target.open(lane, &open)
     }
@@ -41,7 +42,12 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.totals.failed += 1;
         let finished =
             Finished { reason: Finish::Failed(error.to_string()), statistics: sequence.statistics };
-        let tokens = Committed::new(&[]);
-        self.deliveries.push(Delivery { id: sequence.id, tokens, finished: Some(Box::new(finished)) });
+        let tokens = Committed::new(&[], 0, Origin::Plain);
+        self.deliveries.push(Delivery {
+            id: sequence.id,
+            tokens,
+            logprobs: Vec::new(),
+            finished: Some(Box::new(finished)),
+        });
     }
 }

@@ -6,7 +6,7 @@ use crate::accept::{self, End};
 use crate::allocate::Holding;
 use crate::calibrate::ConfidenceSample;
 use crate::clock::{Clock, milliseconds};
-use crate::deliver::{Committed, Delivery, Finish, Finished};
+use crate::deliver::{Committed, Delivery, Finish, Finished, Origin};
 use crate::depth::Hold;
 use crate::guard::{GuardedRound, Side};
 use crate::guards::Scale;
@@ -17,7 +17,7 @@ use crate::plan::{Judged, Plan};
 use crate::planted::Planted;
 use crate::sequence::Sequence;
 use crate::statistics::{DraftOff, WindowCounts};
-use crate::target::{RoundOut, Target, TargetError, TokenId, Window, WindowOut};
+use crate::target::{RoundOut, Target, TargetError, TokenId, TokenLogprob, Window, WindowOut};
 
 impl<T: Target, C: Clock> Lanes<T, C> {
     /// Applies a round that ran.
@@ -49,6 +49,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.totals.rounds += 1;
         self.totals.rows += self.plan.rows() as u64;
         self.totals.drafted_rounds += u64::from(drafted);
+        self.totals.copied_rounds += u64::from(self.plan.offered.contains(&Offered::Copy));
         self.totals.plain_rounds += u64::from(!drafted && windows.iter().any(|window| window.draws));
         self.totals.guarded_rounds += u64::from(*side == Side::Plain && *judged == Judged::Yes);
     }
@@ -117,6 +118,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         }
         let Some((tokens, end)) = sequence.apply(&applied, &result) else { return };
         self.totals.count_window(&applied.counts(&result), tokens.len());
+        let logprobs = result.logprobs_of(tokens.len(), sequence.logprobs);
         let id = sequence.id;
         let finish = match end {
             Some(End::Stop) => Some(Finish::Stop),
@@ -132,7 +134,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             *count += 1;
             Box::new(Finished { reason, statistics: self.release(lane).statistics })
         });
-        self.deliveries.push(Delivery { id, tokens, finished });
+        self.deliveries.push(Delivery { id, tokens, logprobs, finished });
     }
 
     /// After a round that failed and left all lanes as they were: a sequence that was alone in it is at fault,
@@ -155,13 +157,15 @@ struct Outcome<'a> {
     drawn: &'a [TokenId],
     accepted: usize,
     held: &'a [crate::target::HeldDraft],
+    logprobs: &'a [TokenLogprob],
 }
 
 impl<'a> Outcome<'a> {
     fn read(plan: &Plan, out: &'a RoundOut, index: usize) -> Self {
         let window = &plan.windows[index];
-        let WindowOut { drawn, accepted, held } = &out.windows[index];
+        let WindowOut { drawn, accepted, held, logprobs } = &out.windows[index];
         let (drawn, held, accepted) = (&out.drawn[drawn.clone()], &out.held[held.clone()], *accepted);
+        let logprobs = &out.logprobs[logprobs.clone()];
         let lane = window.lane;
         assert!(
             held.len() <= window.hold,
@@ -179,7 +183,15 @@ impl<'a> Outcome<'a> {
             accepted, expected,
             "the target's accepted drafts in lane {lane} are not those of its draws"
         );
-        Outcome { drawn, accepted, held }
+        Outcome { drawn, accepted, held, logprobs }
+    }
+
+    /// Those of the first `count` draws, with so many alternatives each if any are asked for.
+    fn logprobs_of(&self, count: usize, alternatives: Option<usize>) -> Vec<TokenLogprob> {
+        let width = alternatives.map_or(0, |alternatives| 1 + alternatives);
+        let (found, draws) = (self.logprobs.len(), self.drawn.len());
+        assert_eq!(found, draws * width, "{draws} draws with {width} log-probabilities each");
+        self.logprobs[..count * width].to_vec()
     }
 }
 
@@ -235,7 +247,12 @@ impl Sequence {
         self.held.position = self.cached;
         self.held.drafts.clear();
         self.held.drafts.extend_from_slice(got.held);
-        Some((Committed::new(&confirmed[..count]), end))
+        let origin = match applied.offered {
+            Offered::Copy => Origin::Copy,
+            Offered::Forced => Origin::Forced,
+            Offered::Held | Offered::Nothing => Origin::Draft,
+        };
+        Some((Committed::new(&confirmed[..count], got.accepted, origin), end))
     }
 
     /// Held drafts are judged by the confirmed tokens even where others had the rows.

@@ -110,7 +110,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             windows: Vec::with_capacity(limits.lanes),
             drawn: Vec::with_capacity(limits.rows),
             held: Vec::with_capacity(limits.lanes * limits.block),
-            distinct_experts: 0,
+            ..RoundOut::default()
         };
         Lanes {
             target,
@@ -402,9 +402,14 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         &self.limits
     }
 
-    /// The target's pages in use: 0 when idle, but for a prefix cache.
+    /// Pages that running sequences hold: 0 when idle.
     pub fn pages_in_use(&self) -> usize {
         self.target.pages_in_use()
+    }
+
+    /// Pages that the target has.
+    pub fn pages_total(&self) -> usize {
+        self.target.pages_total()
     }
 
     /// The target.

@@ -49,7 +49,7 @@ pub use clock::{Clock, SystemClock};
 pub use constraint::Constraint;
 pub use cost::{CostTable, HoldCosts};
 pub use cost_text::CostTextError;
-pub use deliver::{Committed, Delivery, Finish, Finished};
+pub use deliver::{Committed, Delivery, Finish, Finished, Origin};
 pub use guard::{Side, SideRecord};
 pub use guards::GuardState;
 pub use lanes::{Lanes, Options};
@@ -58,6 +58,6 @@ pub use planted::Planted;
 pub use sequence::{NewSequence, SequenceId, SubmitError};
 pub use statistics::{DraftOff, SequenceStatistics, Totals};
 pub use target::{
-    HeldDraft, Limits, MAX_WINDOW, OpenLane, PendingSource, Round, RoundOut, RowMask, SamplingRule, Target,
-    TargetError, TokenId, Window, WindowOut,
+    HeldDraft, Limits, MAX_ALTERNATIVES, MAX_WINDOW, OpenLane, PendingSource, Round, RoundOut, RowMask,
+    SamplingRule, Target, TargetError, TokenId, TokenLogprob, Window, WindowOut,
 };

@@ -241,7 +241,10 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let drafted = self.limits.block > 0;
         let prompt: [TokenId; PROMPT] = std::array::from_fn(|_| self.spread_token());
         let mut position;
-        match self.target.open(lane, &OpenLane { prompt: &prompt, context, rule: &rule, drafted }) {
+        match self
+            .target
+            .open(lane, &OpenLane { prompt: &prompt, context, rule: &rule, drafted, logprobs: None })
+        {
             Ok(held) => position = held,
             Err(TargetError::Full { .. } | TargetError::TooLarge { .. }) => return Ok(false),
             Err(error) => return Err(error),

@@ -17,8 +17,8 @@ impl std::fmt::Display for SequenceId {
     }
 }
 
-/// What to generate.
-#[derive(Debug, Clone, PartialEq)]
+/// What to generate. The default asks for nothing, which is refused.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NewSequence {
     /// At least one token.
     pub prompt: Vec<TokenId>,
@@ -30,6 +30,9 @@ pub struct NewSequence {
     pub stop_tokens: Vec<TokenId>,
     /// Whether drafts may be used. Changes time, never text.
     pub draft: bool,
+    /// Whether tokens are delivered with their log-probabilities, and with so many alternatives, at most
+    /// [`MAX_ALTERNATIVES`](crate::MAX_ALTERNATIVES).
+    pub logprobs: Option<usize>,
 }
 
 /// Why a sequence was not taken.
@@ -92,6 +95,7 @@ pub(crate) struct Sequence {
     pub max_tokens: usize,
     pub rule: SamplingRule,
     pub stop_tokens: Vec<TokenId>,
+    pub logprobs: Option<usize>,
     /// Whether the lane is opened for drafting.
     pub drafted: bool,
     pub held: Held,
@@ -127,6 +131,7 @@ impl Sequence {
             max_tokens: new.max_tokens,
             rule: new.rule,
             stop_tokens: new.stop_tokens,
+            logprobs: new.logprobs,
             drafted: draft_off.is_none(),
             held: Held::default(),
             rates: Rates::default(),

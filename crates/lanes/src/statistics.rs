@@ -123,6 +123,8 @@ pub struct Totals {
     pub plain_rounds: u64,
     /// Rounds among them that verified at least one draft.
     pub drafted_rounds: u64,
+    /// Drafted rounds that verified at least one copied token.
+    pub copied_rounds: u64,
     /// Plain rounds that a guard kept so, although a lane could have drafted.
     pub guarded_rounds: u64,
     /// Rounds that it failed.

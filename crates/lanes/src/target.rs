@@ -11,6 +11,9 @@ pub type TokenId = u32;
 /// Most rows of one decode window: the pending token and its drafts.
 pub const MAX_WINDOW: usize = 32;
 
+/// Most alternatives of a draw whose log-probabilities can be asked for.
+pub const MAX_ALTERNATIVES: usize = 20;
+
 /// What a target can hold and do; fixed at start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
@@ -87,6 +90,9 @@ pub struct OpenLane<'a> {
     pub rule: &'a SamplingRule,
     /// Whether this sequence may be drafted: the drafter then keeps its context up to date.
     pub drafted: bool,
+    /// Whether its draws come with their log-probabilities, and with so many alternatives, at most
+    /// [`MAX_ALTERNATIVES`].
+    pub logprobs: Option<usize>,
 }
 
 /// Where a decode window's tokens are.
@@ -161,6 +167,16 @@ pub struct HeldDraft {
     pub confidence: f32,
 }
 
+/// A token and its log-probability in a row: the log-softmax of the row's logits as they are before bias, mask,
+/// penalties and temperature.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TokenLogprob {
+    /// The token.
+    pub token: TokenId,
+    /// The natural logarithm of its probability.
+    pub logprob: f32,
+}
+
 /// What one window got. Ranges point into [`RoundOut`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowOut {
@@ -171,6 +187,9 @@ pub struct WindowOut {
     pub accepted: usize,
     /// Drafts made for the next round.
     pub held: Range<usize>,
+    /// Log-probabilities, if its lane asks for them with `n` alternatives: for each draw itself and then the row's
+    /// `n` likeliest tokens, in order, ties to the lower token.
+    pub logprobs: Range<usize>,
 }
 
 /// A round's one read-back. Kept by the caller and reused, so that a steady round allocates nothing.
@@ -182,6 +201,8 @@ pub struct RoundOut {
     pub drawn: Vec<TokenId>,
     /// Held drafts of all windows.
     pub held: Vec<HeldDraft>,
+    /// Log-probabilities of all windows.
+    pub logprobs: Vec<TokenLogprob>,
     /// Distinct experts touched, summed over layers; 0 for dense models.
     pub distinct_experts: usize,
 }
@@ -192,6 +213,7 @@ impl RoundOut {
         self.windows.clear();
         self.drawn.clear();
         self.held.clear();
+        self.logprobs.clear();
         self.distinct_experts = 0;
     }
 }
@@ -236,7 +258,7 @@ impl std::error::Error for TargetError {}
 /// Computes rounds. Object-safe: above the engine there is one `Box<dyn Target>`, one virtual call a round.
 ///
 /// # Contract
-/// - A draw depends on the lane's own history, rule and position alone: never on the other windows, on how its
+/// - A draw and its log-probabilities depend on the lane's own history, rule and position alone: never on the other windows, on how its
 ///   prompt was cut into chunks or resumed from a stored prefix, or on drafts made or rejected.
 /// - After a round a lane's committed length is `position + rows - drafts + accepted`; rows past it have
 ///   vanished everywhere.
@@ -267,8 +289,12 @@ pub trait Target {
     /// Frees an open lane's memory; no round is queued.
     fn close(&mut self, lane: usize);
 
-    /// Pages in use, for tests and metrics: 0 when every lane is closed.
+    /// Pages that open lanes hold, for tests and metrics; one that several share counts once. 0 when every lane is
+    /// closed.
     fn pages_in_use(&self) -> usize;
+
+    /// Pages there are: what open lanes may hold together.
+    fn pages_total(&self) -> usize;
 }
 
 impl<T: Target + ?Sized> Target for Box<T> {
@@ -294,5 +320,9 @@ impl<T: Target + ?Sized> Target for Box<T> {
 
     fn pages_in_use(&self) -> usize {
         (**self).pages_in_use()
+    }
+
+    fn pages_total(&self) -> usize {
+        (**self).pages_total()
     }
 }

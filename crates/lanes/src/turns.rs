@@ -106,7 +106,14 @@ mod tests {
         let lane = |&left: &usize| {
             let prompt = vec![1; left.max(1)];
             let rule = SamplingRule::default();
-            let new = NewSequence { prompt, max_tokens: 9, rule, stop_tokens: vec![], draft: false };
+            let new = NewSequence {
+                prompt,
+                max_tokens: 9,
+                rule,
+                stop_tokens: vec![],
+                draft: false,
+                ..NewSequence::default()
+            };
             let mut sequence = Sequence::new(SequenceId(0), new, &limits);
             if left == 0 {
                 sequence.cached = 1;

@@ -25,7 +25,15 @@ fn scheduler(queues_ahead: bool, failures: Failures, planted: Option<Planted>) -
 /// A plain reply to a prompt of one page.
 fn plain(seed: u64, max_tokens: usize, stop_tokens: Vec<u32>) -> NewSequence {
     let rule = SamplingRule { temperature: 0.5, seed, ..SamplingRule::default() };
-    NewSequence { prompt: (0..PAGE as u32).collect(), max_tokens, rule, stop_tokens, draft: false }
+    NewSequence {
+        prompt: (0..PAGE as u32).collect(),
+        max_tokens,
+        rule,
+        stop_tokens,
+        // Told by rounds that are queued ahead as by any other.
+        logprobs: Some(2),
+        ..NewSequence::default()
+    }
 }
 
 fn expected(new: &NewSequence) -> Vec<u32> {

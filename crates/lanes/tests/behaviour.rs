@@ -26,7 +26,14 @@ fn simple(lanes: usize) -> Scheduler {
 
 fn new(prompt_tokens: usize, max_tokens: usize) -> NewSequence {
     let prompt = (0..prompt_tokens as u32).collect();
-    NewSequence { prompt, max_tokens, rule: SamplingRule::default(), stop_tokens: vec![], draft: true }
+    NewSequence {
+        prompt,
+        max_tokens,
+        rule: SamplingRule::default(),
+        stop_tokens: vec![],
+        draft: true,
+        ..NewSequence::default()
+    }
 }
 
 fn expected(new: &NewSequence) -> Vec<u32> {

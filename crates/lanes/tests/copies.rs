@@ -36,7 +36,14 @@ impl Setting {
         for lane in 0..self.lanes as u64 {
             let rule = SamplingRule { temperature: 1.0, seed: lane, ..SamplingRule::default() };
             let draft = self.draft;
-            let new = NewSequence { prompt: vec![1], max_tokens: REPLY, rule, stop_tokens: vec![], draft };
+            let new = NewSequence {
+                prompt: vec![1],
+                max_tokens: REPLY,
+                rule,
+                stop_tokens: vec![],
+                draft,
+                ..NewSequence::default()
+            };
             lanes.submit(new).unwrap();
         }
         let mut replies = vec![Vec::new(); self.lanes];

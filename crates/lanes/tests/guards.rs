@@ -94,7 +94,14 @@ impl Setting {
         for lane in 0..self.lanes as u64 {
             let rule = SamplingRule { temperature: 1.0, seed: seed + lane, ..SamplingRule::default() };
             let prompt = vec![1; self.prompt];
-            let new = NewSequence { prompt, max_tokens: REPLY, rule, stop_tokens: vec![], draft };
+            let new = NewSequence {
+                prompt,
+                max_tokens: REPLY,
+                rule,
+                stop_tokens: vec![],
+                draft,
+                ..NewSequence::default()
+            };
             lanes.submit(new).unwrap();
         }
         let mut begun = None;
@@ -212,6 +219,7 @@ fn a_reply_after_one_for_which_drafting_lost_begins_plain_and_says_why() {
                 rule: SamplingRule::default(),
                 stop_tokens: vec![],
                 draft: true,
+                ..NewSequence::default()
             })
             .unwrap();
         let mut statistics = SequenceStatistics::default();
@@ -264,7 +272,14 @@ fn a_lane_with_one_bad_block_drafts_again_within_17_rounds() {
             Setting { lanes: 1, prompt: 1, costs, told: costs, drafter, has_confidence, planted: None };
         let (mut lanes, _) = setting.lanes();
         let rule = SamplingRule::default();
-        let new = NewSequence { prompt: vec![1], max_tokens: 900, rule, stop_tokens: vec![], draft: true };
+        let new = NewSequence {
+            prompt: vec![1],
+            max_tokens: 900,
+            rule,
+            stop_tokens: vec![],
+            draft: true,
+            ..NewSequence::default()
+        };
         let id = lanes.submit(new).unwrap();
         let (mut drafted, mut waited, mut longest) = (0, 0, 0);
         while let Some(statistics) = lanes.statistics(id) {
@@ -311,7 +326,14 @@ fn guards_after_churn(rightness: f64, planted: Option<Planted>) -> Vec<GuardStat
         if submitted < 300 && lanes.running() + lanes.waiting() < 8 && random.chance(0.04) {
             let rule = SamplingRule { temperature: 1.0, seed: submitted, ..SamplingRule::default() };
             let max_tokens = 50 + random.below(250) as usize;
-            let new = NewSequence { prompt: vec![1], max_tokens, rule, stop_tokens: vec![], draft: true };
+            let new = NewSequence {
+                prompt: vec![1],
+                max_tokens,
+                rule,
+                stop_tokens: vec![],
+                draft: true,
+                ..NewSequence::default()
+            };
             lanes.submit(new).unwrap();
             submitted += 1;
         }

@@ -24,7 +24,14 @@ fn scheduler(lanes: usize, script: FakeScript, options: Options) -> Lanes<FakeTa
 
 fn submit(lanes: &mut Lanes<FakeTarget, ScriptedClock>, seed: u64, temperature: f32, max_tokens: usize) {
     let rule = SamplingRule { temperature, seed, ..SamplingRule::default() };
-    let new = NewSequence { prompt: vec![seed as u32], max_tokens, rule, stop_tokens: vec![], draft: true };
+    let new = NewSequence {
+        prompt: vec![seed as u32],
+        max_tokens,
+        rule,
+        stop_tokens: vec![],
+        draft: true,
+        ..NewSequence::default()
+    };
     lanes.submit(new).unwrap();
 }
 

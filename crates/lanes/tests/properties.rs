@@ -173,6 +173,7 @@ fn every_planted_fault_is_caught() {
         Fault::StoresStateOfRowBefore,
         Fault::FindsPrefixByLength,
         Fault::ForgetsLastDraw,
+        Fault::LogprobsOfFirstRow,
     ];
     for fault in faults {
         assert!(is_caught(fault, World::calm), "{fault:?} passes the properties");

@@ -58,7 +58,14 @@ impl Setting {
         let mut lanes = Lanes::with_clock(target, options, clock.clone());
         for lane in 0..self.lanes {
             let rule = SamplingRule { temperature: 1.0, seed: lane as u64, ..SamplingRule::default() };
-            let new = NewSequence { prompt: vec![1], max_tokens: REPLY, rule, stop_tokens: vec![], draft };
+            let new = NewSequence {
+                prompt: vec![1],
+                max_tokens: REPLY,
+                rule,
+                stop_tokens: vec![],
+                draft,
+                ..NewSequence::default()
+            };
             lanes.submit(new).unwrap();
         }
         let mut statistics = SequenceStatistics::default();

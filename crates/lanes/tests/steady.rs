@@ -61,7 +61,14 @@ fn steady_allocations(lanes: usize, has_confidence: bool, draft: bool, repeats: 
     for lane in 0..lanes {
         let prompt = (0..20 + lane as u32).collect();
         let rule = SamplingRule { temperature: 0.8, seed: lane as u64, ..SamplingRule::default() };
-        let new = NewSequence { prompt, max_tokens: 4096, rule, stop_tokens: vec![1_000_000], draft };
+        let new = NewSequence {
+            prompt,
+            max_tokens: 4096,
+            rule,
+            stop_tokens: vec![1_000_000],
+            draft,
+            ..NewSequence::default()
+        };
         scheduler.submit(new).unwrap();
     }
     for _ in 0..100 {

@@ -16,6 +16,7 @@ fn sequence(lane: usize) -> NewSequence {
         rule: SamplingRule { temperature, seed: 7, ..SamplingRule::default() },
         stop_tokens: Vec::new(),
         draft: true,
+        ..NewSequence::default()
     }
 }
 

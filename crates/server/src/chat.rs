@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::body::Body;
 use crate::error::ApiError;
 use crate::form::{Form, FormFields, ToolUse};
-use crate::generation::{Generation, GenerationFields};
+use crate::generation::{Generation, GenerationFields, alternatives};
 use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
@@ -48,12 +48,24 @@ pub(crate) struct ChatMessage {
     tool_call_id: Option<String>,
 }
 
-/// A chat request: both kinds of fields in one object.
+/// How a chat request asks for log-probabilities.
+#[derive(Debug, Deserialize, ToSchema)]
+struct LogprobFields {
+    /// Whether tokens come with their log-probabilities.
+    logprobs: Option<bool>,
+    /// And with so many alternatives.
+    #[schema(minimum = 0, maximum = 20)]
+    top_logprobs: Option<usize>,
+}
+
+/// A chat request: all kinds of fields in one object.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only described: each kind of fields is read by itself")]
 pub(crate) struct ChatRequest {
     #[serde(flatten)]
     generation: GenerationFields,
+    #[serde(flatten)]
+    logprobs: LogprobFields,
     #[serde(flatten)]
     chat: ChatFields,
     #[serde(flatten)]
@@ -87,6 +99,8 @@ pub(crate) struct ChatPrompt {
 pub(crate) async fn chat(State(service): State<Arc<Service>>, body: Body) -> Result<Response, ApiError> {
     let admission = service.admit()?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let LogprobFields { logprobs, top_logprobs } = body.read()?;
+    generation.ask_logprobs(alternatives(logprobs.unwrap_or(false), top_logprobs, "logprobs")?);
     let reading = ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await?;
     respond(&service, admission, Endpoint::Chat, generation, reading).await
 }

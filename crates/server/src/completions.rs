@@ -21,6 +21,9 @@ use crate::types::Completion;
 /// Reply tokens when a request names no limit, as in OpenAI's API.
 const DEFAULT_MAX_TOKENS: usize = 16;
 
+/// As in OpenAI's API.
+const MOST_ALTERNATIVES: u64 = 5;
+
 const ACCEPTED: &str = "a string, a list of token ids, or a list with one of those";
 
 /// A prompt to continue.
@@ -42,6 +45,9 @@ pub(crate) struct CompletionRequest {
     prompt: Prompt,
     #[serde(flatten)]
     form: FormFields,
+    /// Tokens come with their log-probabilities, and with so many alternatives.
+    #[schema(minimum = 0, maximum = 5)]
+    logprobs: Option<u32>,
 }
 
 /// Continues a prompt.
@@ -59,6 +65,7 @@ pub(crate) async fn completions(
 ) -> Result<Response, ApiError> {
     let admission = service.admit()?;
     let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    generation.ask_logprobs(logprobs(&body)?);
     generation.request.max_tokens.get_or_insert(DEFAULT_MAX_TOKENS);
     generation.request.prompt = match Prompt::read(&body)? {
         Prompt::Text(prompt) => service.encode(move |text| text.tokenizer.encode_prompt(&prompt)).await?,
@@ -68,6 +75,20 @@ pub(crate) async fn completions(
         generation.request.constraint = Some(form.compile(&service, None).await?);
     }
     respond(&service, admission, Endpoint::Completions, generation, Reading::Raw).await
+}
+
+/// The alternatives that `logprobs` asks for; there, it is a number and not a switch.
+fn logprobs(body: &Body) -> Result<Option<usize>, ApiError> {
+    match body.fields().get("logprobs") {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(value) => match value.as_u64() {
+            Some(alternatives @ 0..=MOST_ALTERNATIVES) => Ok(Some(alternatives as usize)),
+            _ => {
+                let accepted = format!("0 to {MOST_ALTERNATIVES} alternatives");
+                Err(ApiError::value("logprobs", value, &accepted))
+            }
+        },
+    }
 }
 
 impl Prompt {
@@ -106,6 +127,20 @@ mod tests {
         assert_eq!(read(json!(["a"])).unwrap(), Prompt::Text("a".into()));
         assert_eq!(read(json!([1, 2])).unwrap(), Prompt::Tokens(vec![1, 2]));
         assert_eq!(read(json!([[1, 2]])).unwrap(), Prompt::Tokens(vec![1, 2]));
+    }
+
+    #[test]
+    fn log_probabilities_are_asked_for_by_number() {
+        let read = |value: Value| logprobs(&Body::parse(json!({"logprobs": value}).to_string().as_bytes())?);
+        assert_eq!(read(json!(null)).unwrap(), None);
+        assert_eq!(read(json!(false)).unwrap(), None);
+        assert_eq!(read(json!(0)).unwrap(), Some(0));
+        assert_eq!(read(json!(5)).unwrap(), Some(5));
+        for value in [json!(6), json!(-1), json!(1.5), json!(true), json!("2")] {
+            let error = read(value.clone()).expect_err("refused");
+            let expected = format!("logprobs is {value}; accepted: 0 to 5 alternatives");
+            assert_eq!((error.param.as_deref(), error.message), (Some("logprobs"), expected));
+        }
     }
 
     #[test]

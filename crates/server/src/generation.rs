@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forerunner_engine::{EngineInfo, Request, SamplingRule, StopRule, TokenId};
+use forerunner_engine::{EngineInfo, MAX_ALTERNATIVES, Request, SamplingRule, StopRule, TokenId};
 use serde::Deserialize;
 use serde_json::{Number, Value};
 use utoipa::ToSchema;
@@ -12,6 +12,7 @@ use crate::defaults::SamplingDefaults;
 use crate::error::ApiError;
 use crate::fields::OneOrMany;
 use crate::random::random_seed;
+use crate::telling::Asked;
 use crate::unsupported::refuse_unsupported;
 
 /// Most stop strings of a request.
@@ -61,6 +62,8 @@ pub(crate) struct GenerationFields {
     draft: Option<bool>,
     /// Whether the reply's tokens are told.
     return_token_ids: Option<bool>,
+    /// Whether replies say where each token comes from.
+    token_origins: Option<bool>,
     /// Replies asked for, as many as there are lanes at most.
     #[schema(minimum = 1)]
     n: Option<usize>,
@@ -76,7 +79,7 @@ struct StreamOptions {
 }
 
 /// How a reply is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReplyFormat {
     /// As server-sent events, or at once.
     pub(crate) stream: bool,
@@ -84,6 +87,8 @@ pub(crate) struct ReplyFormat {
     pub(crate) include_usage: bool,
     /// With the reply's token ids.
     pub(crate) token_ids: bool,
+    /// What is told of each token.
+    pub(crate) asked: Asked,
 }
 
 /// What a request asks for, with everything checked that can be without its prompt.
@@ -112,17 +117,43 @@ impl Generation {
             include_usage: fields.stream_options.as_ref().and_then(|options| options.include_usage)
                 == Some(true),
             token_ids: fields.return_token_ids.unwrap_or(false),
+            asked: Asked { logprobs: None, origins: fields.token_origins.unwrap_or(false) },
         };
         let request = Request {
             prompt: Vec::new(),
             max_tokens: fields.max_completion_tokens.or(fields.max_tokens),
             draft: fields.draft.unwrap_or(true),
             constraint: None,
+            tells_tokens: format.asked.origins,
+            logprobs: None,
             rule: rule(&fields, defaults)?,
             stop: stop_rule(fields)?,
         };
         Ok(Generation { request, format, choices })
     }
+
+    /// Asks for log-probabilities with so many alternatives, if any; each endpoint has its own words for it.
+    pub(crate) fn ask_logprobs(&mut self, alternatives: Option<usize>) {
+        self.format.asked.logprobs = alternatives;
+        self.request.logprobs = alternatives;
+        self.request.tells_tokens |= alternatives.is_some();
+    }
+}
+
+/// What `logprobs` and `top_logprobs` ask for together. `what` names the first in refusals.
+pub(crate) fn alternatives(
+    is_asked: bool,
+    top_logprobs: Option<usize>,
+    what: &str,
+) -> Result<Option<usize>, ApiError> {
+    let top = top_logprobs.unwrap_or(0);
+    if top > MAX_ALTERNATIVES {
+        return Err(ApiError::value("top_logprobs", &top.into(), &format!("0 to {MAX_ALTERNATIVES}")));
+    }
+    if top > 0 && !is_asked {
+        return Err(ApiError::value("top_logprobs", &top.into(), &format!("0 without {what}")));
+    }
+    Ok(is_asked.then_some(top))
 }
 
 /// Choices run beside one another, so there can be as many as there are lanes.
@@ -223,7 +254,7 @@ mod tests {
     #[test]
     fn an_empty_body_is_drafted_and_drawn_at_temperature_one_with_a_random_seed() {
         let (first, second) = (read(&json!({})).unwrap(), read(&json!({})).unwrap());
-        assert_eq!(first.format, ReplyFormat { stream: false, include_usage: false, token_ids: false });
+        assert_eq!(first.format, ReplyFormat::default());
         assert!(first.request.draft);
         assert_eq!(first.request.max_tokens, None);
         assert_eq!(first.request.rule.temperature, 1.0);
@@ -237,7 +268,7 @@ mod tests {
             "max_completion_tokens": 7, "temperature": 0.5, "top_k": 40, "top_p": 0.5, "min_p": 0.25,
             "repetition_penalty": 1.5, "presence_penalty": 0.5, "frequency_penalty": -0.5,
             "logit_bias": {"12": -100, "3": 1.5}, "seed": -1, "stop": "x", "ignore_eos": true, "draft": false,
-            "return_token_ids": true, "user": "somebody",
+            "return_token_ids": true, "token_origins": true, "user": "somebody",
         }))
         .unwrap();
         let rule = SamplingRule {
@@ -256,7 +287,10 @@ mod tests {
         assert_eq!(generation.request.max_tokens, Some(7));
         assert_eq!(generation.request.stop.strings, ["x"]);
         assert!(generation.request.stop.ignore_end_of_sequence && !generation.request.draft);
-        assert_eq!(generation.format, ReplyFormat { stream: true, include_usage: true, token_ids: true });
+        let asked = Asked { logprobs: None, origins: true };
+        let format = ReplyFormat { stream: true, include_usage: true, token_ids: true, asked };
+        assert_eq!(generation.format, format);
+        assert!(generation.request.tells_tokens);
     }
 
     #[test]
@@ -271,9 +305,21 @@ mod tests {
         refused(json!({"stream_options": {"include_usage": 1}}), "stream_options.include_usage", "boolean");
         refused(json!({"logit_bias": {"12": "x"}}), "logit_bias.12", "invalid type");
         refused(json!({"logit_bias": [1]}), "logit_bias", "expected a map");
+        refused(json!({"token_origins": "yes"}), "token_origins", "boolean");
         refused(json!({"n": 5}), "n", "accepted: 1 to 4");
         refused(json!({"n": 0}), "n", "accepted: 1 to 4");
         refused(json!({"n": 2, "best_of": 3}), "best_of", "accepted: the same as n");
+    }
+
+    #[test]
+    fn alternatives_come_with_log_probabilities_and_are_at_most_20() {
+        let read = |is_asked, top| alternatives(is_asked, top, "logprobs").map_err(|error| error.message);
+        assert_eq!(read(false, None), Ok(None));
+        assert_eq!(read(false, Some(0)), Ok(None));
+        assert_eq!(read(true, None), Ok(Some(0)));
+        assert_eq!(read(true, Some(20)), Ok(Some(20)));
+        assert_eq!(read(true, Some(21)).unwrap_err(), "top_logprobs is 21; accepted: 0 to 20");
+        assert_eq!(read(false, Some(3)).unwrap_err(), "top_logprobs is 3; accepted: 0 without logprobs");
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod serve;
 mod service;
 mod session;
 mod stream;
+mod telling;
 mod thinking;
 mod tokenize;
 mod types;

@@ -1,6 +1,6 @@
 //! A reply taken apart while it arrives: thoughts, content and tool calls.
 
-use forerunner_engine::{FinishReason, Statistics, TokenId};
+use forerunner_engine::{FinishReason, Statistics, TokenId, ToldToken};
 use forerunner_text::{ReplyEvent, ReplyParser, ThoughtStart, ToolEvent};
 
 use crate::random::random_id;
@@ -121,6 +121,7 @@ pub(crate) struct Call {
 pub(crate) struct WholeReply {
     pub(crate) parts: Parts,
     pub(crate) token_ids: Vec<TokenId>,
+    pub(crate) told: Vec<ToldToken>,
     pub(crate) ending: Ending,
     pub(crate) statistics: Statistics,
 }

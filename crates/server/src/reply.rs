@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use forerunner_engine::ToldToken;
+use forerunner_text::Tokenizer;
 
 use crate::chunks::ChunkWriter;
 use crate::error::ApiError;
@@ -11,6 +13,7 @@ use crate::random::random_id;
 use crate::service::{Admission, Service, unix_seconds};
 use crate::session::Session;
 use crate::stream;
+use crate::telling::{self, Logprobs};
 use crate::types::{Choice, Completion, Content, Delta, Message, StatisticsBlock, Usage, finish_reason};
 
 /// Where a reply goes, which decides its shape.
@@ -28,6 +31,7 @@ pub(crate) struct Label {
     pub(crate) format: ReplyFormat,
     /// The seed in use.
     pub(crate) seed: u64,
+    tokenizer: Tokenizer,
     id: String,
     created: u64,
     model: String,
@@ -46,6 +50,7 @@ pub(crate) async fn respond(
         endpoint,
         format,
         seed: request.rule.seed,
+        tokenizer: service.text().tokenizer.clone(),
         id: random_id(endpoint.id_prefix()),
         created: unix_seconds(),
         model: service.model().to_owned(),
@@ -77,10 +82,17 @@ impl Label {
             Endpoint::Completions => Content::Text { text: reply.parts.content },
         };
         Choice {
+            logprobs: self.logprobs(&reply.told, 0),
             finish_reason: Some(finish_reason(reply.ending)),
             token_ids: self.format.token_ids.then_some(reply.token_ids),
+            token_origins: telling::origins(self.format.asked, &reply.told),
             ..Choice::new(index, content)
         }
+    }
+
+    /// The log-probabilities of these tokens, if they were asked for.
+    pub(crate) fn logprobs(&self, told: &[ToldToken], text_offset: usize) -> Option<Logprobs> {
+        telling::logprobs(self.endpoint, &self.tokenizer, self.format.asked, told, text_offset)
     }
 
     /// A completion or chunk with these choices and nothing else.

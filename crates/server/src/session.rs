@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use forerunner_engine::{Event, Reply, Request, Statistics, TokenId};
+use forerunner_engine::{Event, Reply, Request, Statistics, TokenId, ToldToken};
 use forerunner_text::ReplyEvent;
 
 use crate::error::ApiError;
@@ -35,6 +35,8 @@ pub(crate) enum Step {
         events: Vec<ReplyEvent>,
         /// The tokens that were committed; their text may come later.
         token_ids: Vec<TokenId>,
+        /// Tokens whose text is out, if they are told.
+        told: Vec<ToldToken>,
     },
     /// It is whole.
     Finished {
@@ -92,19 +94,20 @@ impl Session {
 
     /// All choices, when they are whole.
     pub(crate) async fn whole(mut self) -> Result<Vec<WholeReply>, ApiError> {
-        let mut unfinished = vec![(Parts::default(), Vec::new()); self.choices.len()];
+        let mut unfinished = vec![(Parts::default(), Vec::new(), Vec::new()); self.choices.len()];
         let mut whole: Vec<Option<WholeReply>> = unfinished.iter().map(|_| None).collect();
         while let Some((index, step)) = self.next().await {
-            let (parts, token_ids) = &mut unfinished[index];
+            let (parts, token_ids, told) = &mut unfinished[index];
             match step {
-                Step::More { events, token_ids: more } => {
+                Step::More { events, token_ids: more_ids, told: more } => {
                     parts.add(events);
-                    token_ids.extend(more);
+                    token_ids.extend(more_ids);
+                    told.extend(more);
                 }
                 Step::Finished { events, ending, statistics } => {
                     parts.add(events);
-                    let (parts, token_ids) = std::mem::take(&mut unfinished[index]);
-                    whole[index] = Some(WholeReply { parts, token_ids, ending, statistics });
+                    let (parts, token_ids, told) = std::mem::take(&mut unfinished[index]);
+                    whole[index] = Some(WholeReply { parts, token_ids, told, ending, statistics });
                 }
                 Step::Failed(error) => return Err(error),
             }
@@ -117,8 +120,8 @@ impl Choice {
     fn step(&mut self, event: Option<Event>) -> Step {
         self.ended = !matches!(event, Some(Event::Text { .. }));
         match event {
-            Some(Event::Text { text, tokens }) => {
-                Step::More { events: self.reader.push(text), token_ids: tokens }
+            Some(Event::Text { text, tokens, told }) => {
+                Step::More { events: self.reader.push(text), token_ids: tokens, told }
             }
             Some(Event::Finished { reason, statistics }) => {
                 let events = self.reader.finish();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::parts::{Call, Ending, Parts};
+use crate::telling::{Logprobs, TokenOrigin};
 
 /// A reply written at once, or one chunk of a streamed one.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -31,13 +32,14 @@ pub(crate) struct Choice {
     pub(crate) index: usize,
     #[serde(flatten)]
     pub(crate) content: Content,
-    /// Always null so far; clients expect the key.
-    #[schema(value_type = Option<Object>)]
-    pub(crate) logprobs: Option<()>,
+    /// Null unless asked for; clients expect the key.
+    pub(crate) logprobs: Option<Logprobs>,
     pub(crate) finish_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<u32>>)]
     pub(crate) token_ids: Option<Vec<TokenId>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token_origins: Option<Vec<TokenOrigin>>,
 }
 
 /// Where a choice has its text.
@@ -114,7 +116,7 @@ pub(crate) struct FunctionDelta {
 impl Choice {
     /// A choice, unfinished.
     pub(crate) fn new(index: usize, content: Content) -> Self {
-        Choice { index, content, logprobs: None, finish_reason: None, token_ids: None }
+        Choice { index, content, logprobs: None, finish_reason: None, token_ids: None, token_origins: None }
     }
 }
 
@@ -170,6 +172,12 @@ pub(crate) struct StatisticsBlock {
     pub(crate) draft_n: u64,
     /// Drafts accepted. May exceed what was emitted when a stop string cuts a window.
     pub(crate) draft_n_accepted: u64,
+    /// Copies of earlier text among the drafts verified.
+    pub(crate) copy_n: u64,
+    /// Copies among the drafts accepted.
+    pub(crate) copy_n_accepted: u64,
+    /// What the drafter's drafts came to, by their position in a window: verified, accepted.
+    pub(crate) draft_by_position: Vec<[u64; 2]>,
     /// Rounds with drafts in them.
     pub(crate) draft_rounds: u64,
     /// All rounds that committed tokens of the reply.
@@ -213,6 +221,9 @@ impl StatisticsBlock {
         StatisticsBlock {
             draft_n: sum(|choice| choice.drafts),
             draft_n_accepted: sum(|choice| choice.accepted_drafts),
+            copy_n: sum(|choice| choice.copies),
+            copy_n_accepted: sum(|choice| choice.accepted_copies),
+            draft_by_position: by_position(choices),
             draft_rounds: sum(|choice| choice.drafted_rounds),
             rounds,
             tokens_per_round: sum(|choice| choice.reply_tokens as u64) as f64 / rounds.max(1) as f64,
@@ -221,6 +232,21 @@ impl StatisticsBlock {
             decode_ms: longest(|choice| choice.decode_time).as_secs_f64() * 1e3,
         }
     }
+}
+
+/// Sums over choices, up to the last position that had a draft.
+fn by_position(choices: &[Statistics]) -> Vec<[u64; 2]> {
+    let mut sums: Vec<[u64; 2]> = Vec::new();
+    for choice in choices {
+        let positions = choice.by_position.iter().take_while(|(verified, _)| *verified > 0);
+        for (index, (verified, accepted)) in positions.enumerate() {
+            sums.resize(sums.len().max(index + 1), [0, 0]);
+            let [sum_verified, sum_accepted] = &mut sums[index];
+            *sum_verified += verified;
+            *sum_accepted += accepted;
+        }
+    }
+    sums
 }
 
 /// A finish reason in the API's words.
@@ -244,11 +270,15 @@ mod tests {
             drafted_rounds: 3,
             drafts: 12,
             accepted_drafts: 8,
+            by_position: vec![(3, 3), (3, 1), (0, 0)],
             time_to_first_token: Duration::from_millis(20),
             ..Statistics::default()
         };
-        let block = StatisticsBlock::of_choices(&[statistics]);
+        let block = StatisticsBlock::of_choices(std::slice::from_ref(&statistics));
         assert_eq!((block.tokens_per_round, block.prompt_ms), (3.0, 20.0));
+        assert_eq!(block.draft_by_position, [[3, 3], [3, 1]]);
+        let other = Statistics { by_position: vec![(1, 0)], ..Statistics::default() };
+        assert_eq!(StatisticsBlock::of_choices(&[other, statistics]).draft_by_position, [[4, 3], [3, 1]]);
         let nothing = StatisticsBlock::of_choices(&[]);
         assert_eq!(nothing.tokens_per_round, 0.0);
     }

@@ -12,9 +12,7 @@ struct Limited {
 }
 
 /// Null, which is the same as absent, is always accepted.
-const LIMITED: [Limited; 9] = [
-    Limited { field: "logprobs", accepts: |value| *value == json!(false), accepted: "false" },
-    Limited { field: "top_logprobs", accepts: |value| *value == json!(0), accepted: "0" },
+const LIMITED: [Limited; 7] = [
     Limited { field: "echo", accepts: |value| *value == json!(false), accepted: "false" },
     Limited { field: "suffix", accepts: |value| *value == json!(""), accepted: "an empty string" },
     // Other servers' ways to ask for what response_format and structured_outputs do.
@@ -56,8 +54,7 @@ mod tests {
     #[test]
     fn explicit_defaults_pass() {
         let defaults = json!({
-            "logprobs": false, "top_logprobs": 0, "echo": false, "suffix": "",
-            "grammar": null, "regex": null,
+            "echo": false, "suffix": "", "grammar": null, "regex": null,
         });
         assert_eq!(refusal(defaults), None);
     }
@@ -65,7 +62,6 @@ mod tests {
     #[test]
     fn what_is_not_served_is_refused_with_what_is() {
         assert_eq!(refusal(json!({"echo": true})).unwrap(), "echo is true; accepted: false");
-        assert!(refusal(json!({"logprobs": 5})).unwrap().starts_with("logprobs is 5"));
         let refused = refusal(json!({"grammar": "root ::= \"a\""})).unwrap();
         assert!(refused.ends_with("accepted: structured_outputs.grammar, in Lark's notation"), "{refused}");
     }

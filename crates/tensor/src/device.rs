@@ -134,7 +134,12 @@ pub struct RoundKey {
     pub absorbed: usize,
     /// Whether every draw is greedy and without penalties, bias or mask.
     pub plain_greedy: bool,
+    /// Draws whose log-probabilities are asked for.
+    pub log_probabilities: usize,
 }
+
+/// Alternatives that [`Device::log_probabilities`] finds for a row.
+pub const ALTERNATIVES: usize = 20;
 
 /// One part of a round's read-back: the first so many values of a buffer.
 pub enum ReadBackPart<'a, D: Device> {
@@ -399,6 +404,26 @@ pub trait Device: Sized + Send + 'static {
         drafts: &Self::Buffer<i32>,
         size: usize,
         rows: &mut Rows<Self>,
+    );
+
+    /// What a draw's row says of its tokens, for entry `i` in `0..count` from row `index[i]` of
+    /// `logits[.., vocabulary]`, as it is before bias, penalties and filters; with `W = 1 + ALTERNATIVES`:
+    ///
+    /// - `tokens[count, W]`: first the draw `drawn[index[i]]`, then the row's `ALTERNATIVES` highest values in
+    ///   order, ties (0 and -0 among them) to the lower id. Where the vocabulary has fewer, the rest is -1.
+    /// - `values[count, W]`: their log-probabilities in fp32, `(x[token] - m) - ln(sum of e^(x[j] - m))` with `m`
+    ///   the row's highest value; negative infinity beside -1.
+    ///
+    /// The order of the sum is fixed by `vocabulary` alone. An index of -1 is a pad.
+    fn log_probabilities(
+        &self,
+        logits: &Self::Buffer<f32>,
+        vocabulary: usize,
+        drawn: &Self::Buffer<i32>,
+        index: &Self::Buffer<i32>,
+        count: usize,
+        tokens: &mut Self::Buffer<i32>,
+        values: &mut Self::Buffer<f32>,
     );
 
     /// Accepts each window's drafts while they equal the draws of the rows before them, and counts what was

@@ -10,8 +10,8 @@ mod matrix;
 mod rows;
 
 pub use device::{
-    Device, DeviceError, ExpertWeights, HeadNorms, HeadShape, MarkovHead, ReadBackPart, RoundKey, RouteRule,
-    Routing,
+    ALTERNATIVES, Device, DeviceError, ExpertWeights, HeadNorms, HeadShape, MarkovHead, ReadBackPart,
+    RoundKey, RouteRule, Routing,
 };
 pub use draw::{DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PROMPT_SEEN};
 pub use element::Element;

@@ -174,6 +174,7 @@ fn sequence(prompt: Vec<TokenId>, max_tokens: usize, stop_tokens: &[TokenId], dr
         rule: SamplingRule::default(),
         stop_tokens: stop_tokens.to_vec(),
         draft,
+        ..NewSequence::default()
     }
 }
 

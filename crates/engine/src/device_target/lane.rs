@@ -27,6 +27,8 @@ pub(super) struct Lane {
     pub(super) snapshots: Vec<Option<usize>>,
     /// Its sampling rule, without position.
     pub(super) rule: DrawRow,
+    /// Whether its draws come with log-probabilities, and with how many alternatives.
+    pub(super) logprobs: Option<usize>,
 }
 
 impl Lane {
@@ -43,6 +45,7 @@ impl Lane {
             snapshots: vec![None; pages.len()],
             pages,
             rule: draw_row(index, open.rule),
+            logprobs: open.logprobs,
         }
     }
 

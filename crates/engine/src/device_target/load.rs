@@ -8,8 +8,9 @@ use forerunner_tensor::{Device, DeviceError, DrawTables, PAGE, PageTable, Rows, 
 use super::drafter::Drafter;
 use super::queue::Queue;
 use super::resume::STATE_ROWS;
-use super::{Buffers, DeviceTarget};
-use crate::pages::PagePool;
+use super::staging::LOGPROB_WIDTH;
+use super::{Buffers, DeviceTarget, LogprobBuffers};
+use crate::pages::{HeldPages, PagePool};
 use crate::prefix::PrefixCache;
 
 /// How much a target is to hold.
@@ -74,6 +75,7 @@ impl<D: Device> DeviceTarget<D> {
             drafter: drafter.map(|drafter| Drafter::load(&device, drafter, options, pages)).transpose()?,
             lanes: (0..options.lanes).map(|_| None).collect(),
             pool: PagePool::new(pages),
+            held: HeldPages::new(pages),
             prefixes: PrefixCache::new(kept, kept),
             table: PageTable { pages_per_lane, pages: device.allocate(options.lanes * pages_per_lane)? },
             buffers: Buffers::new(&device, options, draws, config.vocabulary)?,
@@ -125,6 +127,11 @@ impl<D: Device> Buffers<D> {
             },
             drawn: device.allocate(draws)?,
             no_drafts: device.allocate(1)?,
+            logprobs: LogprobBuffers {
+                index: device.allocate(draws)?,
+                tokens: device.allocate(draws * LOGPROB_WIDTH)?,
+                values: device.allocate(draws * LOGPROB_WIDTH)?,
+            },
             accepted: device.allocate(options.lanes)?,
             copy_from: device.allocate(options.rows.max(STATE_ROWS))?,
             copy_to: device.allocate(options.rows.max(STATE_ROWS))?,

@@ -14,13 +14,13 @@ use forerunner_tensor::{
     Accepted, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, PageTable, ReadBackPart, RoundKey, Rows,
 };
 
-use crate::pages::PagePool;
+use crate::pages::{HeldPages, PagePool};
 use crate::prefix::PrefixCache;
 use drafter::Drafter;
 use lane::Lane;
 use queue::{Outcome, Queue, QueuedRound, Shape};
 use resume::Reservation;
-use staging::Staging;
+use staging::{LOGPROB_WIDTH, Staging};
 
 pub use load::{TargetOptions, kept_page_bytes};
 
@@ -36,6 +36,7 @@ pub struct DeviceTarget<D: Device> {
     drafter: Option<Drafter<D>>,
     lanes: Vec<Option<Lane>>,
     pool: PagePool,
+    held: HeldPages,
     prefixes: PrefixCache,
     table: PageTable<D>,
     buffers: Buffers<D>,
@@ -51,10 +52,18 @@ struct Buffers<D: Device> {
     drawn: D::Buffer<i32>,
     /// Stands for a drafter's drafts where there is none.
     no_drafts: D::Buffer<i32>,
+    logprobs: LogprobBuffers<D>,
     accepted: D::Buffer<Accepted>,
     /// Rows copied within a buffer: from which, to which.
     copy_from: D::Buffer<i32>,
     copy_to: D::Buffer<i32>,
+}
+
+/// Draws that ask for log-probabilities, and what they get ([`Device::log_probabilities`]).
+struct LogprobBuffers<D: Device> {
+    index: D::Buffer<i32>,
+    tokens: D::Buffer<i32>,
+    values: D::Buffer<f32>,
 }
 
 impl<D: Device> Target for DeviceTarget<D> {
@@ -66,6 +75,7 @@ impl<D: Device> Target for DeviceTarget<D> {
         assert!(self.lanes[index].is_none(), "lane {index} is open");
         let Reservation { pages, held } = self.reserve(index, open)?;
         self.device.upload(&mut self.table.pages, index * self.table.pages_per_lane, &pages);
+        self.held.open(&pages);
         let lane = Lane::new(index, open, pages, held);
         lane.upload_tables(&self.device, open, &mut self.buffers.draw_tables);
         self.lanes[index] = Some(lane);
@@ -110,11 +120,16 @@ impl<D: Device> Target for DeviceTarget<D> {
         assert!(self.lanes[index].is_some(), "lane {index} is not open");
         self.keep_pages(index);
         let lane = self.lanes[index].take().expect("an open lane");
+        self.held.close(&lane.pages);
         lane.pages.iter().for_each(|page| self.pool.release(*page));
     }
 
     fn pages_in_use(&self) -> usize {
-        self.lanes.iter().flatten().map(|lane| lane.pages.len()).sum()
+        self.held.in_use()
+    }
+
+    fn pages_total(&self) -> usize {
+        self.pool.total()
     }
 }
 
@@ -129,7 +144,8 @@ impl<D: Device> DeviceTarget<D> {
 
     fn upload(&mut self, staging: &Staging, round: &Round<'_>) {
         let device = &self.device;
-        let Buffers { rows, windows, rules, draw_tables, copy_from, copy_to, .. } = &mut self.buffers;
+        let Buffers { rows, windows, rules, logprobs, draw_tables, copy_from, copy_to, .. } =
+            &mut self.buffers;
         rows.count = staging.tokens.len();
         device.upload(&mut rows.token, 0, &staging.tokens);
         device.upload(&mut rows.lane, 0, &staging.lanes);
@@ -137,6 +153,7 @@ impl<D: Device> DeviceTarget<D> {
         device.upload(&mut rows.key_end, 0, &staging.key_ends);
         device.upload(windows, 0, &staging.windows);
         device.upload(rules, 0, &staging.rules);
+        device.upload(&mut logprobs.index, 0, &staging.logprob_index);
         device.upload(&mut self.activations.draw_index, 0, &staging.draw_index);
         device.upload(copy_from, 0, &staging.keep_from);
         device.upload(copy_to, 0, &staging.keep_to);
@@ -155,8 +172,18 @@ impl<D: Device> DeviceTarget<D> {
             self;
         let key = round_key(staging);
         device.round(key, &mut || {
-            let Buffers { rows, windows, rules, draw_tables, drawn, no_drafts, accepted, copy_from, copy_to } =
-                &mut *buffers;
+            let Buffers {
+                rows,
+                windows,
+                rules,
+                logprobs,
+                draw_tables,
+                drawn,
+                no_drafts,
+                accepted,
+                copy_from,
+                copy_to,
+            } = &mut *buffers;
             if key.continued {
                 let drafts = drafter.as_ref().map_or(&*no_drafts, |drafter| &drafter.activations.drafts);
                 device.held_tokens(windows, key.windows, accepted, drafts, limits.block, rows);
@@ -168,6 +195,17 @@ impl<D: Device> DeviceTarget<D> {
             if key.draws > 0 {
                 model.head(device, key.draws, activations);
                 device.draw(&activations.logits, rules, rows, draw_tables, key.draws, drawn);
+            }
+            if key.log_probabilities > 0 {
+                device.log_probabilities(
+                    &activations.logits,
+                    draw_tables.vocabulary,
+                    drawn,
+                    &logprobs.index,
+                    key.log_probabilities,
+                    &mut logprobs.tokens,
+                    &mut logprobs.values,
+                );
             }
             device.accept(windows, key.windows, rows, drawn, draw_tables, accepted);
             if let Some(drafter) = drafter.as_mut().filter(|_| key.absorbed > 0) {
@@ -187,8 +225,9 @@ impl<D: Device> DeviceTarget<D> {
             windows: staging.windows.len(),
             layers: self.model.config().layers.len(),
             slots: staging.block_rules.len() * self.limits.block,
+            told: staging.logprob_index.len() * LOGPROB_WIDTH,
         });
-        let Shape { draws, windows, layers, slots } = outcome.shape();
+        let Shape { draws, windows, layers, slots, told } = outcome.shape();
         let no_confidence = &self.activations.logits;
         let (drafts, confidence) = match &self.drafter {
             Some(drafter) => (&drafter.activations.drafts, &drafter.activations.confidence),
@@ -200,6 +239,8 @@ impl<D: Device> DeviceTarget<D> {
             ReadBackPart::I32(&self.activations.routing.distinct, layers),
             ReadBackPart::I32(drafts, slots),
             ReadBackPart::F32(confidence, slots),
+            ReadBackPart::I32(&self.buffers.logprobs.tokens, told),
+            ReadBackPart::F32(&self.buffers.logprobs.values, told),
         ])
     }
 
@@ -259,5 +300,6 @@ fn round_key(staging: &Staging) -> RoundKey {
         kept: staging.keep_from.len(),
         absorbed: staging.absorb.index.len(),
         plain_greedy: staging.plain_greedy,
+        log_probabilities: staging.logprob_index.len(),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use forerunner_lanes::{HeldDraft, Limits, RoundOut, TokenId, WindowOut};
+use forerunner_lanes::{HeldDraft, Limits, RoundOut, TokenId, TokenLogprob, WindowOut};
 use forerunner_tensor::{Accepted, Device};
 
-use super::staging::Staging;
+use super::staging::{LOGPROB_WIDTH, Staging};
 
 /// Rounds in the order of their reads, and memory of those that were read.
 pub(super) struct Queue<D: Device> {
@@ -63,6 +63,8 @@ pub(super) struct Shape {
     pub(super) layers: usize,
     /// Drafts of all blocks, and as many confidences.
     pub(super) slots: usize,
+    /// Tokens whose log-probabilities are told.
+    pub(super) told: usize,
 }
 
 const ACCEPTED_WORDS: usize = size_of::<Accepted>() / size_of::<u32>();
@@ -71,8 +73,8 @@ impl Outcome {
     /// Makes room for a round's parts.
     pub(super) fn reshape(&mut self, shape: Shape) {
         self.shape = shape;
-        let Shape { draws, windows, layers, slots } = shape;
-        self.words.resize(draws + windows * ACCEPTED_WORDS + layers + 2 * slots, 0);
+        let Shape { draws, windows, layers, slots, told } = shape;
+        self.words.resize(draws + windows * ACCEPTED_WORDS + layers + 2 * slots + 2 * told, 0);
     }
 
     /// The parts' lengths.
@@ -110,6 +112,24 @@ impl Outcome {
         bytemuck::cast_slice(self.part(start, self.shape.slots))
     }
 
+    /// The log-probabilities of so many draws, from number `first` on of those that ask for them.
+    fn logprobs(
+        &self,
+        first: usize,
+        draws: usize,
+        alternatives: usize,
+    ) -> impl Iterator<Item = TokenLogprob> {
+        let told = self.shape.told;
+        let start = self.distinct_start() + self.shape.layers + 2 * self.shape.slots;
+        let tokens: &[i32] = bytemuck::cast_slice(self.part(start, told));
+        let values: &[f32] = bytemuck::cast_slice(self.part(start + told, told));
+        let of_draws = tokens.chunks(LOGPROB_WIDTH).zip(values.chunks(LOGPROB_WIDTH)).skip(first).take(draws);
+        of_draws.flat_map(move |(tokens, values)| {
+            let told = tokens.iter().zip(values).take(1 + alternatives);
+            told.map(|(token, logprob)| TokenLogprob { token: *token as TokenId, logprob: *logprob })
+        })
+    }
+
     fn distinct_start(&self) -> usize {
         self.shape.draws + self.shape.windows * ACCEPTED_WORDS
     }
@@ -120,9 +140,11 @@ impl Outcome {
         out.drawn.extend(self.drawn().iter().map(|token| *token as TokenId));
         out.distinct_experts = self.distinct().iter().map(|count| *count as usize).sum();
         let rows = staging.planned.iter().zip(&staging.windows).zip(self.accepted());
-        for ((window, row), accepted) in rows {
+        let mut draws_told = 0;
+        for (((window, row), accepted), alternatives) in rows.zip(&staging.alternatives) {
             let drawn = if window.draws { row.first_draw as usize } else { 0 };
-            let held = out.held.len();
+            let draws = if window.draws { window.drafts + 1 } else { 0 };
+            let (held, logprobs) = (out.held.len(), out.logprobs.len());
             if row.block >= 0 {
                 let first = row.block as usize * limits.block;
                 out.held.extend((first..first + window.hold).map(|slot| HeldDraft {
@@ -130,10 +152,15 @@ impl Outcome {
                     confidence: if limits.has_confidence { self.confidence()[slot] } else { f32::NAN },
                 }));
             }
+            if let Some(alternatives) = alternatives {
+                out.logprobs.extend(self.logprobs(draws_told, draws, *alternatives));
+                draws_told += draws;
+            }
             out.windows.push(WindowOut {
-                drawn: drawn..drawn + if window.draws { window.drafts + 1 } else { 0 },
+                drawn: drawn..drawn + draws,
                 accepted: accepted.drafts as usize,
                 held: held..out.held.len(),
+                logprobs: logprobs..out.logprobs.len(),
             });
         }
     }

@@ -1,7 +1,7 @@
 //! A round's device arrays, built on the host in memory that is kept from round to round.
 
-use forerunner_lanes::{Limits, PendingSource, Round, Window};
-use forerunner_tensor::{DeviceWindow, DrawRow, FLAG_COUNTS, PAGE};
+use forerunner_lanes::{Limits, MAX_ALTERNATIVES, PendingSource, Round, Window};
+use forerunner_tensor::{ALTERNATIVES, DeviceWindow, DrawRow, FLAG_COUNTS, PAGE};
 
 use super::lane::Lane;
 
@@ -18,6 +18,9 @@ pub(super) struct Staging {
     /// Rows that draw, and by which rule.
     pub(super) draw_index: Vec<i32>,
     pub(super) rules: Vec<DrawRow>,
+    /// Draws whose log-probabilities are asked for, and with how many alternatives each window asks.
+    pub(super) logprob_index: Vec<i32>,
+    pub(super) alternatives: Vec<Option<usize>>,
     /// One rule a draft block.
     pub(super) block_rules: Vec<DrawRow>,
     /// Deepest hold asked for.
@@ -61,6 +64,11 @@ impl TapStore {
     }
 }
 
+/// Entries that the device gives for a draw whose log-probabilities are asked for: itself and its alternatives.
+pub(super) const LOGPROB_WIDTH: usize = 1 + ALTERNATIVES;
+
+const _: () = assert!(MAX_ALTERNATIVES <= ALTERNATIVES);
+
 impl Staging {
     /// Lays the windows of round number `number` out as rows.
     pub(super) fn fill(&mut self, round: &Round<'_>, number: u64, lanes: &[Option<Lane>], limits: &Limits) {
@@ -88,6 +96,8 @@ impl Staging {
         self.windows.clear();
         self.draw_index.clear();
         self.rules.clear();
+        self.logprob_index.clear();
+        self.alternatives.clear();
         self.block_rules.clear();
         self.depth = 0;
         self.tapped = false;
@@ -116,6 +126,7 @@ impl Staging {
             self.positions.push(position as i32);
             self.key_ends.push(position as i32 + 1);
         }
+        self.alternatives.push(lane.logprobs);
         let first_draw = if window.draws { self.draw_index.len() as i32 } else { -1 };
         if window.draws {
             self.push_draws(window, lane, first_row + row_count - window.drafts);
@@ -152,6 +163,10 @@ impl Staging {
 
     fn push_draws(&mut self, window: &Window, lane: &Lane, first_draft_row: usize) {
         self.plain_greedy &= lane.rule.temperature == 0.0 && lane.rule.flags == 0;
+        if lane.logprobs.is_some() {
+            let first_draw = self.draw_index.len() as i32;
+            self.logprob_index.extend(first_draw..=first_draw + window.drafts as i32);
+        }
         for drafts_before in 0..=window.drafts {
             let row = first_draft_row - 1 + drafts_before;
             self.draw_index.push(row as i32);

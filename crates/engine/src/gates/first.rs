@@ -24,7 +24,7 @@ pub fn first_round(
     hold: usize,
 ) -> Result<FirstRound, TargetError> {
     let rule = SamplingRule::default();
-    let open = OpenLane { prompt, context: prompt.len() + 1, rule: &rule, drafted: hold > 0 };
+    let open = OpenLane { prompt, context: prompt.len() + 1, rule: &rule, drafted: hold > 0, logprobs: None };
     let mut position = target.open(0, &open)?;
     let mut out = RoundOut::default();
     while position < prompt.len() {

@@ -1,5 +1,5 @@
 //! The equalities that the product promises, run on this machine: drafted = plain whatever the guards say, shared =
-//! alone, after and beside a cancel = alone, resumed = fresh, after an eviction too.
+//! alone, after and beside a cancel = alone, resumed = fresh, after an eviction too, and the same of log-probabilities.
 //!
 //! A gate compares token ids reply by reply and stops at nothing: it reports the first differing token of the
 //! first differing reply and how many replies differ.
@@ -8,6 +8,7 @@ mod cancels;
 mod constrained;
 mod first;
 mod guards;
+mod logprobs;
 mod planted;
 mod replies;
 mod resumed;
@@ -67,10 +68,10 @@ pub struct Difference {
     pub case: String,
     /// Index into the reply.
     pub index: usize,
-    /// What the yardstick has there; `None` past its end.
-    pub expected: Option<TokenId>,
+    /// The token that the yardstick has there, and what else is compared; `None` past its end.
+    pub expected: Option<String>,
     /// What the reply under test has there.
-    pub found: Option<TokenId>,
+    pub found: Option<String>,
 }
 
 impl GateOutcome {
@@ -85,8 +86,9 @@ impl std::fmt::Display for GateOutcome {
         let verdict = if self.passed() { "ok  " } else { "FAIL" };
         write!(f, "{verdict} {}: {} replies, {} tokens", self.name, self.replies, self.tokens)?;
         if let Some(Difference { case, index, expected, found }) = &self.first {
-            let token =
-                |token: &Option<TokenId>| token.map_or("the end".into(), |token| format!("token {token}"));
+            let token = |token: &Option<String>| {
+                token.as_ref().map_or("the end".into(), |token| format!("token {token}"))
+            };
             write!(
                 f,
                 ", {} differ; first in {case} at reply token {index}: {} instead of {}",
@@ -144,6 +146,7 @@ pub fn run(
     let yardstick = Yardstick { rules: &rules, plain: &plain, manner: &manner };
     outcomes.push(cancels::at_every_round(lanes, cases, settings, &yardstick));
     outcomes.extend(guards::guarded(lanes, cases, settings, &yardstick));
+    outcomes.push(logprobs::logprobs(lanes, cases, settings, &rules, &manner));
     if settings.prompt_cache_pages > 0 {
         outcomes.extend(resumed::resumed(lanes, cases, settings, temperature, &manner));
     }
@@ -167,11 +170,11 @@ fn agree(copies: Vec<Vec<TokenId>>) -> Option<Vec<TokenId>> {
 }
 
 /// Compares replies, or what else is counted of them, with their yardsticks.
-pub fn compare(
+pub fn compare<T: PartialEq + ToString>(
     name: String,
     cases: &[GateCase],
-    expected: &[Vec<TokenId>],
-    found: &[Vec<TokenId>],
+    expected: &[Vec<T>],
+    found: &[Vec<T>],
 ) -> GateOutcome {
     assert_eq!((cases.len(), cases.len()), (expected.len(), found.len()), "one reply a case");
     let mut outcome = GateOutcome { name, replies: cases.len(), tokens: 0, differing: 0, first: None };
@@ -185,8 +188,8 @@ pub fn compare(
         outcome.first.get_or_insert_with(|| Difference {
             case: case.name.clone(),
             index,
-            expected: expected.get(index).copied(),
-            found: found.get(index).copied(),
+            expected: expected.get(index).map(T::to_string),
+            found: found.get(index).map(T::to_string),
         });
     }
     outcome

@@ -23,6 +23,8 @@ pub enum PlantedFault {
     PrefixDrafts,
     /// A row that was queued before the one before it was read draws another token.
     Ahead,
+    /// The last draw of a window with drafts tells another log-probability: drafts change what is told of a token.
+    Logprobs,
     /// Every window's last draw is another token, now and then: wrong everywhere alike, as a broken kernel is.
     Arithmetic,
     /// A draw after a draft takes the mask of the draw before it.
@@ -33,7 +35,7 @@ pub enum PlantedFault {
 
 impl PlantedFault {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, PlantedFault); 10] = [
+    pub const ALL: [(&'static str, PlantedFault); 11] = [
         ("drafts", PlantedFault::Drafts),
         ("neighbours", PlantedFault::Neighbours),
         ("leftovers", PlantedFault::Leftovers),
@@ -41,6 +43,7 @@ impl PlantedFault {
         ("evictions", PlantedFault::Evictions),
         ("prefix-drafts", PlantedFault::PrefixDrafts),
         ("ahead", PlantedFault::Ahead),
+        ("logprobs", PlantedFault::Logprobs),
         ("arithmetic", PlantedFault::Arithmetic),
         ("masks", PlantedFault::Masks),
         ("unmasked", PlantedFault::Unmasked),
@@ -95,7 +98,7 @@ impl<T: Target> Planted<T> {
     fn strikes(&self, round: &Round<'_>, index: usize) -> bool {
         let window = &round.windows[index];
         match self.fault {
-            PlantedFault::Drafts => window.drafts > 0,
+            PlantedFault::Drafts | PlantedFault::Logprobs => window.drafts > 0,
             PlantedFault::Neighbours => round.windows.len() > 1,
             PlantedFault::Leftovers => self.stale[window.lane],
             PlantedFault::Prefixes => self.resumed[window.lane],
@@ -160,9 +163,14 @@ impl<T: Target> Target for Planted<T> {
             out.held.iter_mut().for_each(|draft| draft.token ^= 1);
         }
         for (window, _) in out.windows.iter().zip(struck).filter(|(_, struck)| *struck) {
-            if !window.drawn.is_empty() {
+            if window.drawn.is_empty() {
+                continue;
+            }
+            if self.fault != PlantedFault::Logprobs {
                 let last: &mut TokenId = &mut out.drawn[window.drawn.end - 1];
                 *last ^= 1;
+            } else if let Some(last) = out.logprobs[window.logprobs.clone()].last_mut() {
+                last.logprob = last.logprob.next_down();
             }
         }
         Ok(())
@@ -174,5 +182,9 @@ impl<T: Target> Target for Planted<T> {
 
     fn pages_in_use(&self) -> usize {
         self.inner.pages_in_use()
+    }
+
+    fn pages_total(&self) -> usize {
+        self.inner.pages_total()
     }
 }

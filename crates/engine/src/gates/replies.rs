@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use forerunner_lanes::{Lanes, NewSequence, SamplingRule, SequenceId, SequenceStatistics, Target, TokenId};
+use forerunner_lanes::{
+    Lanes, NewSequence, SamplingRule, SequenceId, SequenceStatistics, Target, TokenId, TokenLogprob,
+};
 
 use forerunner_text::Constraint;
 
@@ -41,6 +43,7 @@ pub(super) fn sequences(
         rule: rule.clone(),
         stop_tokens: settings.stop_tokens.clone(),
         draft,
+        logprobs: None,
     };
     cases.iter().zip(rules).map(sequence).collect()
 }
@@ -50,6 +53,8 @@ pub(super) fn sequences(
 pub struct GateReply {
     /// Its tokens.
     pub tokens: Vec<TokenId>,
+    /// For each token itself and then its alternatives, if they were asked for.
+    pub logprobs: Vec<TokenLogprob>,
     /// Counts of its sequence.
     pub statistics: SequenceStatistics,
 }
@@ -90,6 +95,7 @@ impl GateReplies {
         for delivery in lanes.step() {
             let reply = self.replies.entry(delivery.id).or_default();
             reply.tokens.extend_from_slice(&delivery.tokens);
+            reply.logprobs.extend_from_slice(&delivery.logprobs);
             if let Some(finished) = &delivery.finished {
                 reply.statistics = finished.statistics.clone();
             }

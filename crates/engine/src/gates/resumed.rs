@@ -33,6 +33,7 @@ pub(super) fn resumed(
             rule: SamplingRule { temperature, seed: settings.seed + index as u64, ..SamplingRule::default() },
             stop_tokens: settings.stop_tokens.clone(),
             draft: true,
+            ..NewSequence::default()
         });
         sequences.flat_map(|sequence| run_all(lanes, vec![sequence])).collect()
     };
@@ -92,7 +93,14 @@ fn fill(lanes: &mut GateLanes, cases: &[GateCase], settings: &GateSettings, own:
     for index in 0..prompts {
         let GateCase { prompt, .. } = prompt(cases, index, FILLER, 2 + own + 2 * index as u32);
         let rule = SamplingRule::default();
-        let sequence = NewSequence { prompt, max_tokens: 1, rule, stop_tokens: vec![], draft: true };
+        let sequence = NewSequence {
+            prompt,
+            max_tokens: 1,
+            rule,
+            stop_tokens: vec![],
+            draft: true,
+            ..NewSequence::default()
+        };
         run_all(lanes, vec![sequence]);
     }
 }

@@ -123,6 +123,7 @@ impl ReferenceGate {
                 rule: SamplingRule::default(),
                 stop_tokens: settings.stop_tokens.clone(),
                 draft: true,
+                ..NewSequence::default()
             };
             let reply = gates::replies(lanes, vec![sequence]).remove(0);
             JudgedReply { case: case.name.clone(), judgements: judge(&self.target, &case.prompt, &reply) }

@@ -40,6 +40,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> anyhow::Result<()> {
             rule: SamplingRule { temperature, seed: flags.seed + index as u64, ..SamplingRule::default() },
             stop_tokens: model.stop_tokens(),
             draft: true,
+            ..NewSequence::default()
         };
         let cases = cases(&model.text, flags.prompts)?;
         let sequences: Vec<NewSequence> = cases.into_iter().enumerate().map(sequence).collect();

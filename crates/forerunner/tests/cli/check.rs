@@ -73,6 +73,7 @@ fn a_broken_promise_fails_its_gate_and_the_check() {
         ("neighbours", "among 4 lanes"),
         ("leftovers", "after a cancel"),
         ("prefixes", "resumed = fresh"),
+        ("logprobs", "log-probabilities"),
         ("arithmetic", "against the fp32 reference"),
         ("masks", "constrained: drafted = plain"),
         ("unmasked", "constrained: drafted = plain"),

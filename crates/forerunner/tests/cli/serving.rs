@@ -21,10 +21,12 @@ fn body(prompt: &Value, more: Value) -> Value {
     body
 }
 
-/// A reply's token ids and how many drafts were verified for it.
+/// What must not depend on drafts, and how many were verified.
 #[derive(Debug)]
 struct Asked {
     token_ids: Value,
+    /// With three alternatives a token, as they are written.
+    logprobs: Value,
     drafts: u64,
 }
 
@@ -32,7 +34,8 @@ fn ask(address: SocketAddr, body: &Value) -> Asked {
     let answer = post(address, CHAT, body).json();
     let token_ids = answer["choices"][0]["token_ids"].clone();
     assert!(token_ids.is_array(), "{answer}");
-    Asked { token_ids, drafts: answer["forerunner"]["draft_n"].as_u64().expect("a count") }
+    let logprobs = answer["choices"][0]["logprobs"]["content"].clone();
+    Asked { token_ids, logprobs, drafts: answer["forerunner"]["draft_n"].as_u64().expect("a count") }
 }
 
 /// Asks all of `bodies`, [`CLIENTS`] at a time, and returns their replies in order.
@@ -76,7 +79,8 @@ fn drafted_replies_equal_undrafted_ones_alone_and_together() {
     let prompts = demo_prompts();
     for temperature in [0.0, 0.8] {
         let bodies = |draft: bool| -> Vec<_> {
-            let more = json!({"draft": draft, "temperature": temperature});
+            let more =
+                json!({"draft": draft, "temperature": temperature, "logprobs": true, "top_logprobs": 3});
             prompts.iter().map(|prompt| body(prompt, more.clone())).collect()
         };
         let drafted = ask_together(server.address, &bodies(true));
@@ -86,12 +90,16 @@ fn drafted_replies_equal_undrafted_ones_alone_and_together() {
             |reply: &Asked| reply.drafts > 0 || reply.token_ids.as_array().is_some_and(|ids| ids.len() < 2);
         assert!(drafted.iter().all(is_drafted) && plain.iter().all(|reply| reply.drafts == 0));
         for (index, prompt) in prompts.iter().enumerate() {
-            let (drafted, plain) = (&drafted[index].token_ids, &plain[index].token_ids);
-            assert_eq!(drafted, plain, "{} at temperature {temperature}", prompt["id"]);
+            let (drafted, plain) = (&drafted[index], &plain[index]);
+            let label = format!("{} at temperature {temperature}", prompt["id"]);
+            assert_eq!(drafted.token_ids, plain.token_ids, "{label}");
+            assert_eq!(drafted.logprobs, plain.logprobs, "{label}");
+            assert!(plain.logprobs.is_array(), "{label}");
         }
         for (index, body) in bodies(true).iter().enumerate().step_by(6) {
-            let alone = ask(server.address, body).token_ids;
-            assert_eq!(alone, plain[index].token_ids, "{} alone", prompts[index]["id"]);
+            let alone = ask(server.address, body);
+            assert_eq!(alone.token_ids, plain[index].token_ids, "{} alone", prompts[index]["id"]);
+            assert_eq!(alone.logprobs, plain[index].logprobs, "{} alone", prompts[index]["id"]);
         }
     }
 }

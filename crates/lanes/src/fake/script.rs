@@ -5,7 +5,7 @@ use super::constraint::FakeConstraint;
 use super::drafter::DrafterScript;
 use super::random::{fold, unit};
 use crate::constraint::Constraint;
-use crate::target::{SamplingRule, TokenId};
+use crate::target::{SamplingRule, TokenId, TokenLogprob};
 
 /// How a fake behaves.
 #[derive(Debug, Clone)]
@@ -87,6 +87,8 @@ pub enum Fault {
     MasksOffByOne,
     /// A draw that a draft follows is accepted without its mask.
     AcceptsUnmasked,
+    /// All rows of a window tell the log-probabilities of its first.
+    LogprobsOfFirstRow,
 }
 
 /// Text that repeats itself: most tokens are those of a period before. The default never does.
@@ -153,6 +155,38 @@ impl FakeScript {
             |token: &TokenId| mask.is_none_or(|mask| mask[*token as usize / 32] >> (token % 32) & 1 == 1);
         let from_drawn = (0..self.vocabulary).map(|step| (drawn + step) % self.vocabulary);
         from_drawn.into_iter().find(allowed).expect("a mask allows at least one token")
+    }
+
+    /// The log-probabilities of a reply to this prompt, of each token and its alternatives, if any are asked for.
+    pub fn logprobs(
+        &self,
+        prompt: &[TokenId],
+        reply: &[TokenId],
+        alternatives: Option<usize>,
+    ) -> Vec<TokenLogprob> {
+        let mut state = prompt.iter().fold(0, |state, &token| fold(state, u64::from(token)));
+        let mut logprobs = Vec::new();
+        for &token in reply {
+            logprobs.extend(self.logprobs_of(token, state, alternatives));
+            state = fold(state, u64::from(token));
+        }
+        logprobs
+    }
+
+    /// What a row after this history tells of its draw: a hash of both for each.
+    pub(super) fn logprobs_of(
+        &self,
+        drawn: TokenId,
+        state: u64,
+        alternatives: Option<usize>,
+    ) -> impl Iterator<Item = TokenLogprob> {
+        let vocabulary = self.vocabulary;
+        let told = alternatives.map_or(0, |alternatives| 1 + alternatives);
+        (0..told as u32).map(move |place| {
+            let token = if place == 0 { drawn } else { (drawn + place) % vocabulary };
+            let logprob = -unit(fold(fold(state, u64::from(token)), u64::from(place))) as f32;
+            TokenLogprob { token, logprob }
+        })
     }
 
     /// The token that stands at `position` after this history.

@@ -37,6 +37,7 @@ struct Lane {
     /// Hash of the sampling rule.
     key: u64,
     seed: u64,
+    logprobs: Option<usize>,
     pages: usize,
     /// Name of the committed tokens in the stored prefixes.
     name: u64,
@@ -105,7 +106,7 @@ impl FakeTarget {
         out.clear();
         out.distinct_experts = self.distinct_experts(round);
         for window in round.windows {
-            let (drawn, held) = (out.drawn.len(), out.held.len());
+            let (drawn, held, logprobs) = (out.drawn.len(), out.held.len(), out.logprobs.len());
             let accepted = self.verify(round, window, out);
             if window.hold > 0 {
                 self.hold(window, out.drawn[drawn + accepted], out);
@@ -114,7 +115,8 @@ impl FakeTarget {
                 }
             }
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
-            out.windows.push(WindowOut { drawn, accepted, held });
+            let logprobs = logprobs..out.logprobs.len();
+            out.windows.push(WindowOut { drawn, accepted, held, logprobs });
         }
         self.milliseconds(round, out.distinct_experts)
     }
@@ -160,7 +162,7 @@ impl FakeTarget {
         }
         let first_draw = out.drawn.len();
         let accepted =
-            if window.draws { self.draw_rows(round, window, tokens, &mut state, lane.key, out) } else { 0 };
+            if window.draws { self.draw_rows(round, window, tokens, &mut state, &lane, out) } else { 0 };
         let forgets = self.fault(Fault::ForgetsLastDraw);
         let lane = self.lanes[window.lane].as_mut().expect("checked to be open");
         if window.draws && !forgets {
@@ -191,19 +193,22 @@ impl FakeTarget {
         window: &Window,
         tokens: &[TokenId],
         state: &mut u64,
-        key: u64,
+        lane: &Lane,
         out: &mut RoundOut,
     ) -> usize {
         let committed_rows = tokens.len() - window.drafts;
-        let mut row_state = *state;
+        let first_state = *state;
+        let mut row_state = first_state;
         let mut accepted = 0;
         for row in 0..=window.drafts {
             let mut position = window.position + committed_rows + row;
             if self.fault(Fault::DrawsByRowIndex) {
                 position = window.tokens.start + row;
             }
-            let drawn = self.script.draw_masked(row_state, key, position, self.mask(round, window, row));
+            let drawn = self.script.draw_masked(row_state, lane.key, position, self.mask(round, window, row));
             out.drawn.push(drawn);
+            let told_state = if self.fault(Fault::LogprobsOfFirstRow) { first_state } else { row_state };
+            out.logprobs.extend(self.script.logprobs_of(drawn, told_state, lane.logprobs));
             let Some(&draft) = tokens.get(committed_rows + row) else { break };
             row_state = fold(row_state, u64::from(draft));
             if accepted == row && draft == drawn {
@@ -311,7 +316,8 @@ impl Target for FakeTarget {
         let Stored { length, name, state } = self.prefixes.find(open.prompt, self.limits.page, by_length);
         let known = Known { length, prompt, context, drafted: open.drafted };
         let (key, seed) = (rule_key(open.rule), open.rule.seed);
-        self.lanes[lane] = Some(Lane { known, last_draw: 0, state, key, seed, pages, name });
+        let logprobs = open.logprobs;
+        self.lanes[lane] = Some(Lane { known, last_draw: 0, state, key, seed, logprobs, pages, name });
         Ok(length)
     }
 
@@ -351,5 +357,9 @@ impl Target for FakeTarget {
 
     fn pages_in_use(&self) -> usize {
         self.script.pages - self.pages_free
+    }
+
+    fn pages_total(&self) -> usize {
+        self.script.pages
     }
 }

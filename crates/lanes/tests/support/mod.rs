@@ -6,7 +6,9 @@ use forerunner_lanes::fake::{
     Confidence, DrafterScript, Failures, FakeConstraint, FakeScript, Random, Repeats, Rightness,
     ScriptedCosts,
 };
-use forerunner_lanes::{Finish, Limits, NewSequence, Options, Planted, SamplingRule, SequenceStatistics};
+use forerunner_lanes::{
+    Finish, Limits, NewSequence, Options, Origin, Planted, SamplingRule, SequenceStatistics, TokenLogprob,
+};
 
 use run::Run;
 
@@ -35,6 +37,8 @@ pub(crate) struct World {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) tokens: Vec<u32>,
+    pub(crate) logprobs: Vec<TokenLogprob>,
+    pub(crate) origins: Vec<Origin>,
     /// Nothing for a request that left.
     pub(crate) finish: Option<Finish>,
     pub(crate) statistics: SequenceStatistics,
@@ -170,9 +174,11 @@ impl World {
     }
 
     fn check_reply(&self, index: usize, request: &Request, reply: &Reply) {
-        let NewSequence { prompt, max_tokens, rule, stop_tokens, draft } = &request.new;
+        let NewSequence { prompt, max_tokens, rule, stop_tokens, draft, logprobs } = &request.new;
         let constraint = request.constraint.as_ref();
         let expected = self.script.constrained_reply(prompt, rule, *max_tokens, stop_tokens, constraint);
+        let logprobs = self.script.logprobs(prompt, &reply.tokens, *logprobs);
+        assert_eq!(reply.logprobs, logprobs, "request {index}");
         match &reply.finish {
             Some(Finish::Stop) => {
                 assert!(
@@ -207,6 +213,7 @@ impl World {
         if reply.finish.is_some() {
             assert_eq!(statistics.reply_tokens, reply.tokens.len(), "request {index}");
         }
+        check_origins(index, reply);
     }
 
     fn may_fail(&self, request: &Request, reason: &str) -> bool {
@@ -220,6 +227,24 @@ impl World {
             _ => pages > self.script.pages,
         }
     }
+}
+
+/// Tokens are drafts, copies or a round's own draw, as many as were counted; the last window may have been cut.
+fn check_origins(index: usize, reply: &Reply) {
+    let count = |origin: Origin| reply.origins.iter().filter(|&&other| other == origin).count() as u64;
+    let statistics = &reply.statistics;
+    assert_eq!(reply.origins.len(), reply.tokens.len(), "request {index}");
+    let (copies, drafts) = (count(Origin::Copy), count(Origin::Draft));
+    let forced = count(Origin::Forced);
+    let accepted = statistics.forced_accepted;
+    assert!(forced <= accepted, "request {index}: {forced} forced told, {accepted} accepted");
+    let accepted = statistics.accepted - statistics.copies_accepted - statistics.forced_accepted;
+    assert!(drafts <= accepted, "request {index}: {drafts} drafts told, {accepted} accepted");
+    let accepted = statistics.copies_accepted;
+    assert!(copies <= accepted, "request {index}: {copies} copies told, {accepted} accepted");
+    let draws = count(Origin::Plain) + count(Origin::Bonus);
+    let rounds = statistics.rounds;
+    assert!(draws <= rounds && rounds <= draws + 1, "request {index}: {draws} draws in {rounds} rounds");
 }
 
 fn failure(reply: &Reply) -> Option<&str> {
@@ -259,18 +284,15 @@ fn request(random: &mut Random, vocabulary: u32) -> Request {
     let prompt_tokens = if random.chance(0.3) { 1 } else { 1 + random.below(90) };
     let token = |random: &mut Random| random.below(u64::from(vocabulary)) as u32;
     let temperature = TEMPERATURES[random.below(3) as usize];
-    let rule = SamplingRule {
-        temperature,
-        seed: random.number(),
-        choice: random.below(2) as u32,
-        ..Default::default()
-    };
+    let seed = random.number();
+    let rule = SamplingRule { temperature, seed, choice: random.below(2) as u32, ..Default::default() };
     let new = NewSequence {
         prompt: (0..prompt_tokens).map(|_| token(random)).collect(),
         max_tokens: 1 + random.below(50) as usize,
         rule,
         stop_tokens: (0..random.below(3)).map(|_| token(random)).collect(),
         draft: random.chance(0.8),
+        logprobs: [None, None, Some(0), Some(3)][(seed % 4) as usize],
     };
     Request { new, constraint: None, arrives: random.below(30), leaves: None }
 }

@@ -52,6 +52,8 @@ impl<'a> Run<'a> {
             let reply = &mut self.replies[live.request];
             assert!(!delivery.tokens.is_empty() || delivery.finished.is_some(), "an empty delivery");
             reply.tokens.extend_from_slice(&delivery.tokens);
+            reply.logprobs.extend_from_slice(&delivery.logprobs);
+            reply.origins.extend_from_slice(delivery.tokens.origins());
             if let Some(finished) = &delivery.finished {
                 reply.finish = Some(finished.reason.clone());
                 reply.statistics = finished.statistics.clone();

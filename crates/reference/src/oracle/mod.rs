@@ -5,13 +5,14 @@ mod conv;
 mod dense;
 mod draws;
 mod experts;
+mod log_probabilities;
 mod memory;
 mod windows;
 
 use forerunner_tensor::{
-    Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart, RopeTable,
-    RoundKey, RouteRule, Routing, Rows, bf16,
+    ALTERNATIVES, Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element,
+    ExpertWeights, HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart,
+    RopeTable, RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
 pub use draws::{RowTables, draw_token, gumbel, philox4x32_10, uniform};
@@ -241,6 +242,26 @@ impl Device for OracleDevice {
         rows: &mut Rows<Self>,
     ) {
         windows::held_tokens(&windows[..count], accepted, drafts, size, rows);
+    }
+
+    fn log_probabilities(
+        &self,
+        logits: &Vec<f32>,
+        vocabulary: usize,
+        drawn: &Vec<i32>,
+        index: &Vec<i32>,
+        count: usize,
+        tokens: &mut Vec<i32>,
+        values: &mut Vec<f32>,
+    ) {
+        let width = 1 + ALTERNATIVES;
+        let outputs = tokens.chunks_mut(width).zip(values.chunks_mut(width));
+        for (index, (tokens, values)) in index[..count].iter().zip(outputs) {
+            if let Ok(row) = usize::try_from(*index) {
+                let logits = &logits[row * vocabulary..(row + 1) * vocabulary];
+                log_probabilities::log_probabilities(logits, drawn[row], tokens, values);
+            }
+        }
     }
 
     fn accept(

@@ -1,6 +1,6 @@
 //! The events of a streamed message.
 
-use forerunner_engine::Statistics;
+use forerunner_engine::{Statistics, ToldToken};
 use forerunner_text::{ReplyEvent, ToolEvent};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,6 +11,7 @@ use super::types::{Block, Message, MessageLabel, Usage};
 use crate::parts::{Ending, call_id};
 use crate::session::Step;
 use crate::stream::{Frames, Writer};
+use crate::telling::TokenOrigin;
 use crate::types::StatisticsBlock;
 
 /// What a stream is made of. Each has its type as its name.
@@ -38,6 +39,8 @@ pub(crate) enum Event {
         /// The seed that was used.
         seed: u64,
         forerunner: StatisticsBlock,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        token_origins: Option<Vec<TokenOrigin>>,
     },
     MessageStop,
 }
@@ -68,6 +71,8 @@ pub(super) struct EventWriter {
     open: Option<Kind>,
     /// Blocks begun.
     blocks: usize,
+    /// What is told of all tokens so far; it comes with the last event.
+    told: Vec<ToldToken>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +84,7 @@ enum Kind {
 
 impl EventWriter {
     pub(super) fn new(label: MessageLabel) -> Self {
-        EventWriter { label, started: false, open: None, blocks: 0 }
+        EventWriter { label, started: false, open: None, blocks: 0, told: Vec::new() }
     }
 
     fn start(&mut self, frames: &mut Frames) {
@@ -143,6 +148,7 @@ impl EventWriter {
             usage: Usage::from(statistics),
             seed: self.label.seed,
             forerunner: StatisticsBlock::of_one(statistics),
+            token_origins: self.label.origins(&self.told),
         });
     }
 }
@@ -150,8 +156,9 @@ impl EventWriter {
 impl Writer for EventWriter {
     fn step(&mut self, _choice: usize, step: Step, frames: &mut Frames) {
         match step {
-            Step::More { events, .. } => {
+            Step::More { events, told, .. } => {
                 self.start(frames);
+                self.told.extend(told);
                 self.events(events, frames);
             }
             Step::Finished { events, ending, statistics } => {

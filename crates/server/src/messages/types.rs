@@ -1,6 +1,6 @@
 //! A message as Anthropic's clients read it.
 
-use forerunner_engine::Statistics;
+use forerunner_engine::{Statistics, ToldToken};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::generation::Generation;
 use crate::parts::{Ending, Parts, WholeReply};
 use crate::random::random_id;
+use crate::telling::{self, Asked, TokenOrigin};
 use crate::types::StatisticsBlock;
 
 /// What is known of a message before its first token.
@@ -18,6 +19,7 @@ pub(super) struct MessageLabel {
     pub(super) prompt_tokens: usize,
     stop_sequences: Vec<String>,
     pub(super) seed: u64,
+    asked: Asked,
 }
 
 /// A reply, or its beginning.
@@ -40,6 +42,8 @@ pub(crate) struct Message {
     seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forerunner: Option<StatisticsBlock>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_origins: Option<Vec<TokenOrigin>>,
 }
 
 /// A part of a message.
@@ -84,7 +88,9 @@ impl MessageLabel {
     pub(super) fn new(model: &str, generation: &Generation) -> Self {
         let (seed, prompt_tokens) = (generation.request.rule.seed, generation.request.prompt.len());
         let stop_sequences = generation.request.stop.strings.clone();
-        MessageLabel { id: random_id("msg_"), model: model.to_owned(), prompt_tokens, stop_sequences, seed }
+        let asked = generation.format.asked;
+        let (id, model) = (random_id("msg_"), model.to_owned());
+        MessageLabel { id, model, prompt_tokens, stop_sequences, seed, asked }
     }
 
     /// Why a message ended, in this API's words, and the stop sequence that it met.
@@ -116,7 +122,13 @@ impl MessageLabel {
             usage,
             seed: None,
             forerunner: None,
+            token_origins: None,
         }
+    }
+
+    /// Where these tokens come from, if that was asked for.
+    pub(super) fn origins(&self, told: &[ToldToken]) -> Option<Vec<TokenOrigin>> {
+        telling::origins(self.asked, told)
     }
 
     /// The whole message.
@@ -129,6 +141,7 @@ impl MessageLabel {
             usage: Usage::from(&reply.statistics),
             seed: Some(self.seed),
             forerunner: Some(StatisticsBlock::of_one(&reply.statistics)),
+            token_origins: self.origins(&reply.told),
             ..self.begun()
         }
     }

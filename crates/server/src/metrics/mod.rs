@@ -4,6 +4,7 @@ mod exposition;
 mod histogram;
 mod page;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::State;
@@ -33,6 +34,8 @@ struct ReplyMetrics {
     whole: Histogram,
     /// Replies by ending: stop, length, tool calls.
     endings: [u64; 3],
+    /// Replies by why they, or their ends, ran without drafts.
+    draft_off: BTreeMap<String, u64>,
 }
 
 impl Default for Metrics {
@@ -42,6 +45,7 @@ impl Default for Metrics {
             per_token: Histogram::new(&TOKEN_SECONDS),
             whole: Histogram::new(&REPLY_SECONDS),
             endings: [0; 3],
+            draft_off: BTreeMap::new(),
         }))
     }
 }
@@ -55,6 +59,9 @@ impl Metrics {
         metrics.whole.observe((first + rest).as_secs_f64());
         if statistics.reply_tokens > 1 {
             metrics.per_token.observe(rest.as_secs_f64() / (statistics.reply_tokens - 1) as f64);
+        }
+        if let Some(reason) = &statistics.draft_off_reason {
+            *metrics.draft_off.entry(reason.clone()).or_default() += 1;
         }
         metrics.endings[match ending {
             Ending::Stop | Ending::StopString(_) => 0,

@@ -52,13 +52,18 @@ impl Writer<'_> {
         self.gauge("vllm:num_requests_waiting", "Requests without a lane yet.", status.waiting as f64);
         self.gauge(
             "vllm:kv_cache_usage_perc",
-            "Share of the pages that full lanes would take, 0 to 1.",
+            "Share of the pages that running replies hold, 0 to 1.",
             use_share,
         );
         let (size, pages) = (status.page_tokens.to_string(), status.pages.to_string());
         let labels = [("block_size", size.as_str()), ("num_gpu_blocks", &pages)];
         self.page.single("vllm:cache_config_info", Kind::Gauge, "Size and number of pages.", &labels, 1);
-        self.gauge(&format!("{OWN}pages_in_use"), "Pages in use.", status.pages_in_use as f64);
+        self.gauge(
+            &format!("{OWN}pages_in_use"),
+            "Pages that running replies hold.",
+            status.pages_in_use as f64,
+        );
+        self.gauge(&format!("{OWN}pages_total"), "Pages there are.", status.pages as f64);
         self.gauge(&format!("{OWN}lanes"), "Replies that can be generated at once.", parallel as f64);
         self.gauge(
             &format!("{OWN}unread_prompt_tokens"),
@@ -151,6 +156,11 @@ impl Writer<'_> {
             &[("plain", totals.plain_rounds), ("drafted", totals.drafted_rounds), ("prompt", other)],
         );
         self.counter(
+            &format!("{OWN}copied_rounds_total"),
+            "Rounds with drafts among which were copies.",
+            totals.copied_rounds,
+        );
+        self.counter(
             &format!("{OWN}guarded_rounds_total"),
             "Plain rounds that a guard kept so, although a lane could have drafted.",
             totals.guarded_rounds,
@@ -214,6 +224,13 @@ impl Writer<'_> {
             "Replies that are whole.",
             "finished_reason",
             &[("stop", stop), ("length", length), ("tool_calls", tool_calls)],
+        );
+        let off: Vec<_> = replies.draft_off.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        self.counters(
+            &format!("{OWN}draft_off_total"),
+            "Replies that, or whose ends, ran without drafts, by the reason.",
+            "reason",
+            &off,
         );
         let (page, model) = (&mut self.page, self.model);
         let first = "Seconds from submission to the first token.";

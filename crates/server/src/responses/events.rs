@@ -1,9 +1,8 @@
 //! The events of a streamed response.
 
-use forerunner_engine::Statistics;
+use forerunner_engine::{Statistics, ToldToken};
 use forerunner_text::{ReplyEvent, ToolEvent};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Keeper;
@@ -12,6 +11,7 @@ use crate::parts::{Call, Ending, Parts, call_id};
 use crate::random::random_id;
 use crate::session::Step;
 use crate::stream::{Frames, Writer};
+use crate::telling::TokenEntry;
 
 /// What a stream is made of. Each has its type as its name.
 #[derive(Serialize, ToSchema)]
@@ -43,9 +43,9 @@ enum EventBody {
     #[serde(rename = "response.reasoning_text.done")]
     ReasoningDone { item_id: String, content_index: usize, text: String },
     #[serde(rename = "response.output_text.delta")]
-    TextDelta { item_id: String, content_index: usize, delta: String, logprobs: Vec<Value> },
+    TextDelta { item_id: String, content_index: usize, delta: String, logprobs: Vec<TokenEntry> },
     #[serde(rename = "response.output_text.done")]
-    TextDone { item_id: String, content_index: usize, text: String, logprobs: Vec<Value> },
+    TextDone { item_id: String, content_index: usize, text: String, logprobs: Vec<TokenEntry> },
     #[serde(rename = "response.function_call_arguments.delta")]
     ArgumentsDelta { item_id: String, delta: String },
     #[serde(rename = "response.function_call_arguments.done")]
@@ -72,6 +72,10 @@ pub(super) struct EventWriter {
     sequence: u64,
     open: Option<OpenItem>,
     done: Vec<Item>,
+    /// What is told of all tokens so far.
+    told: Vec<ToldToken>,
+    /// Log-probabilities for the next piece of text.
+    logprobs: Vec<TokenEntry>,
 }
 
 /// An item under way.
@@ -80,6 +84,8 @@ struct OpenItem {
     kind: Kind,
     /// Its text, or its call's arguments.
     text: String,
+    /// Of its tokens so far, if it is a message.
+    logprobs: Vec<TokenEntry>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -91,8 +97,17 @@ enum Kind {
 
 impl EventWriter {
     pub(super) fn new(label: ResponseLabel, keeper: Keeper) -> Self {
-        let (parts, done) = (Parts::default(), Vec::new());
-        EventWriter { label, keeper: Some(keeper), parts, started: false, sequence: 0, open: None, done }
+        EventWriter {
+            label,
+            keeper: Some(keeper),
+            parts: Parts::default(),
+            started: false,
+            sequence: 0,
+            open: None,
+            done: Vec::new(),
+            told: Vec::new(),
+            logprobs: Vec::new(),
+        }
     }
 
     fn start(&mut self, frames: &mut Frames) {
@@ -129,10 +144,11 @@ impl EventWriter {
     /// Begins an item.
     fn open(&mut self, kind: Kind, frames: &mut Frames) {
         self.close(frames);
-        let item = OpenItem { id: random_id(kind.id_prefix()), kind, text: String::new() };
+        let item =
+            OpenItem { id: random_id(kind.id_prefix()), kind, text: String::new(), logprobs: Vec::new() };
         self.event(EventBody::ItemAdded { item: item.whole().begun() }, frames);
         if item.kind == Kind::Message {
-            let part = Part::output_text("");
+            let part = Part::output_text("", Vec::new());
             self.event(EventBody::PartAdded { item_id: item.id.clone(), content_index: 0, part }, frames);
         }
         self.open = Some(item);
@@ -142,16 +158,19 @@ impl EventWriter {
     fn add(&mut self, text: &str, frames: &mut Frames) {
         let Some(item) = &mut self.open else { return };
         item.text.push_str(text);
-        let event = item.delta(text);
+        let event = item.delta(text, &mut self.logprobs);
         self.event(event, frames);
     }
 
     /// Ends the open item.
     fn close(&mut self, frames: &mut Frames) {
-        let Some(item) = self.open.take() else { return };
+        let Some(mut item) = self.open.take() else { return };
+        if item.kind == Kind::Message {
+            item.logprobs.append(&mut self.logprobs);
+        }
         self.event(item.text_done(), frames);
         if item.kind == Kind::Message {
-            let part = Part::output_text(&item.text);
+            let part = Part::output_text(&item.text, item.logprobs.clone());
             self.event(EventBody::PartDone { item_id: item.id.clone(), content_index: 0, part }, frames);
         }
         self.event(EventBody::ItemDone { item: item.whole() }, frames);
@@ -160,7 +179,7 @@ impl EventWriter {
 
     fn finish(&mut self, ending: Ending, statistics: &Statistics, frames: &mut Frames) {
         self.close(frames);
-        let response = self.label.ended(std::mem::take(&mut self.done), ending, statistics);
+        let response = self.label.ended(std::mem::take(&mut self.done), ending, statistics, &self.told);
         if let Some(keeper) = self.keeper.take() {
             keeper.keep(&response, std::mem::take(&mut self.parts));
         }
@@ -206,7 +225,7 @@ impl OpenItem {
     fn whole(&self) -> Item {
         match &self.kind {
             Kind::Reasoning => Item::reasoning(&self.id, &self.text),
-            Kind::Message => Item::message(&self.id, &self.text),
+            Kind::Message => Item::message(&self.id, &self.text, self.logprobs.clone()),
             Kind::Call { call_id, name } => {
                 let call = Call { id: call_id.clone(), name: name.clone(), arguments: self.text.clone() };
                 Item::call(&self.id, &call)
@@ -214,12 +233,16 @@ impl OpenItem {
         }
     }
 
-    /// More of it.
-    fn delta(&self, text: &str) -> EventBody {
+    /// More of it. A message takes the log-probabilities that have come.
+    fn delta(&mut self, text: &str, logprobs: &mut Vec<TokenEntry>) -> EventBody {
         let (item_id, delta, content_index) = (self.id.clone(), text.to_owned(), 0);
         match self.kind {
             Kind::Reasoning => EventBody::ReasoningDelta { item_id, content_index, delta },
-            Kind::Message => EventBody::TextDelta { item_id, content_index, delta, logprobs: Vec::new() },
+            Kind::Message => {
+                let logprobs = std::mem::take(logprobs);
+                self.logprobs.extend_from_slice(&logprobs);
+                EventBody::TextDelta { item_id, content_index, delta, logprobs }
+            }
             Kind::Call { .. } => EventBody::ArgumentsDelta { item_id, delta },
         }
     }
@@ -229,7 +252,9 @@ impl OpenItem {
         let (item_id, text, content_index) = (self.id.clone(), self.text.clone(), 0);
         match self.kind {
             Kind::Reasoning => EventBody::ReasoningDone { item_id, content_index, text },
-            Kind::Message => EventBody::TextDone { item_id, content_index, text, logprobs: Vec::new() },
+            Kind::Message => {
+                EventBody::TextDone { item_id, content_index, text, logprobs: self.logprobs.clone() }
+            }
             Kind::Call { .. } => EventBody::ArgumentsDone { item_id, arguments: text },
         }
     }
@@ -238,8 +263,10 @@ impl OpenItem {
 impl Writer for EventWriter {
     fn step(&mut self, _choice: usize, step: Step, frames: &mut Frames) {
         match step {
-            Step::More { events, .. } => {
+            Step::More { events, told, .. } => {
                 self.start(frames);
+                self.logprobs.extend(self.label.logprobs(&told));
+                self.told.extend(told);
                 self.parts.add(events.clone());
                 self.events(events, frames);
             }

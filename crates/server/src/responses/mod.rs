@@ -60,7 +60,8 @@ pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -
     let reading = prepare.await.map_err(|error| {
         error.renamed("response_format.json_schema", "text.format").renamed("response_format", "text.format")
     })?;
-    let label = ResponseLabel::new(service.model(), &generation, &asked);
+    generation.ask_logprobs(asked.logprobs);
+    let label = ResponseLabel::new(&service, &generation, &asked);
     let keeper = Keeper { service: service.clone(), messages, is_asked: asked.store };
     let Generation { request, format, .. } = generation;
     let session = Session::start(&service, admission, request, 1, reading)?;
@@ -68,7 +69,8 @@ pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -
         return Ok(stream::response(session, EventWriter::new(label, keeper)));
     }
     let reply = session.whole().await?.into_iter().next().ok_or_else(ApiError::stopping)?;
-    let response = label.ended(output_items(&reply.parts), reply.ending, &reply.statistics);
+    let items = output_items(&reply.parts, label.logprobs(&reply.told));
+    let response = label.ended(items, reply.ending, &reply.statistics, &reply.told);
     keeper.keep(&response, reply.parts);
     Ok(Json(response).into_response())
 }

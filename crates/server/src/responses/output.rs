@@ -1,6 +1,7 @@
 //! A response as OpenAI clients read it.
 
-use forerunner_engine::Statistics;
+use forerunner_engine::{Statistics, ToldToken};
+use forerunner_text::Tokenizer;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -9,7 +10,8 @@ use super::request::{Asked, Echoed};
 use crate::generation::Generation;
 use crate::parts::{Call, Ending, Parts};
 use crate::random::random_id;
-use crate::service::unix_seconds;
+use crate::service::{Service, unix_seconds};
+use crate::telling::{self, TokenEntry, TokenOrigin};
 use crate::types::StatisticsBlock;
 
 /// A reply, whole or under way.
@@ -39,6 +41,8 @@ pub(crate) struct ResponseObject {
     seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forerunner: Option<StatisticsBlock>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_origins: Option<Vec<TokenOrigin>>,
 }
 
 /// How far a response, or a part of it, is.
@@ -130,7 +134,7 @@ pub(crate) enum Part {
         text: String,
         /// Always empty.
         annotations: [String; 0],
-        logprobs: Vec<Value>,
+        logprobs: Vec<TokenEntry>,
     },
 }
 
@@ -139,16 +143,18 @@ pub(crate) enum Part {
 pub(super) struct ResponseLabel {
     begun: ResponseObject,
     seed: u64,
+    asked: telling::Asked,
+    tokenizer: Tokenizer,
 }
 
 impl ResponseLabel {
-    pub(super) fn new(model: &str, generation: &Generation, asked: &Asked) -> Self {
+    pub(super) fn new(service: &Service, generation: &Generation, asked: &Asked) -> Self {
         let rule = &generation.request.rule;
         let begun = ResponseObject {
             id: random_id("resp_"),
             object: "response",
             created_at: unix_seconds(),
-            model: model.to_owned(),
+            model: service.model().to_owned(),
             status: Status::InProgress,
             output: Vec::new(),
             error: None,
@@ -162,8 +168,10 @@ impl ResponseLabel {
             reasoning: Reasoning::default(),
             seed: None,
             forerunner: None,
+            token_origins: None,
         };
-        ResponseLabel { begun, seed: rule.seed }
+        let tokenizer = service.text().tokenizer.clone();
+        ResponseLabel { begun, seed: rule.seed, asked: generation.format.asked, tokenizer }
     }
 
     /// The response while it is made.
@@ -172,7 +180,13 @@ impl ResponseLabel {
     }
 
     /// The response once it has ended.
-    pub(super) fn ended(&self, output: Vec<Item>, ending: Ending, statistics: &Statistics) -> ResponseObject {
+    pub(super) fn ended(
+        &self,
+        output: Vec<Item>,
+        ending: Ending,
+        statistics: &Statistics,
+        told: &[ToldToken],
+    ) -> ResponseObject {
         let is_cut = ending == Ending::Length;
         let usage = ResponseUsage {
             input_tokens: statistics.prompt_tokens,
@@ -188,8 +202,14 @@ impl ResponseLabel {
             usage: Some(usage),
             seed: Some(self.seed),
             forerunner: Some(StatisticsBlock::of_one(statistics)),
+            token_origins: telling::origins(self.asked, told),
             ..self.in_progress()
         }
+    }
+
+    /// The log-probabilities of these tokens; none unless they are asked for.
+    pub(super) fn logprobs(&self, told: &[ToldToken]) -> Vec<TokenEntry> {
+        telling::entries(&self.tokenizer, told)
     }
 
     /// The response when its making failed.
@@ -199,14 +219,14 @@ impl ResponseLabel {
     }
 }
 
-/// All items of a whole reply.
-pub(super) fn output_items(parts: &Parts) -> Vec<Item> {
+/// All items of a whole reply; its message has these log-probabilities.
+pub(super) fn output_items(parts: &Parts, logprobs: Vec<TokenEntry>) -> Vec<Item> {
     let mut items = Vec::new();
     if !parts.thought.is_empty() {
         items.push(Item::reasoning(&random_id("rs_"), &parts.thought));
     }
     if !parts.content.is_empty() || parts.calls.is_empty() {
-        items.push(Item::message(&random_id("msg_"), &parts.content));
+        items.push(Item::message(&random_id("msg_"), &parts.content, logprobs));
     }
     items.extend(parts.calls.iter().map(|call| Item::call(&random_id("fc_"), call)));
     items
@@ -220,8 +240,8 @@ impl Item {
     }
 
     /// A message.
-    pub(super) fn message(id: &str, text: &str) -> Self {
-        let content = vec![Part::output_text(text)];
+    pub(super) fn message(id: &str, text: &str, logprobs: Vec<TokenEntry>) -> Self {
+        let content = vec![Part::output_text(text, logprobs)];
         Item::Message { id: id.to_owned(), role: "assistant", status: Status::Completed, content }
     }
 
@@ -251,7 +271,7 @@ impl Item {
 
 impl Part {
     /// The text of a message.
-    pub(super) fn output_text(text: &str) -> Self {
-        Part::OutputText { text: text.to_owned(), annotations: [], logprobs: Vec::new() }
+    pub(super) fn output_text(text: &str, logprobs: Vec<TokenEntry>) -> Self {
+        Part::OutputText { text: text.to_owned(), annotations: [], logprobs }
     }
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::generation::GenerationFields;
+use crate::generation::{GenerationFields, alternatives};
 use crate::parts::Parts;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -23,6 +23,8 @@ struct ResponseFields {
     store: Option<bool>,
     /// False or absent.
     background: Option<bool>,
+    /// `message.output_text.logprobs` for log-probabilities; nothing else is made here.
+    include: Option<Vec<String>>,
 }
 
 /// A request for a response.
@@ -44,6 +46,10 @@ pub(crate) struct Echoed {
     max_output_tokens: Option<Value>,
     temperature: Option<Value>,
     top_p: Option<Value>,
+    /// Alternatives that come with log-probabilities, 0 to 20.
+    #[schema(value_type = Option<u32>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_logprobs: Option<usize>,
     /// Each as `{"type": "function", "name", "description", "parameters"}`.
     tools: Option<Value>,
     tool_choice: Option<Value>,
@@ -53,6 +59,9 @@ pub(crate) struct Echoed {
     text: Option<Value>,
 }
 
+/// What `include` says to get log-probabilities.
+const LOGPROBS: &str = "message.output_text.logprobs";
+
 impl Echoed {
     /// With what is used where nothing was sent.
     pub(super) fn or_used(self, rule: &SamplingRule) -> Self {
@@ -60,6 +69,7 @@ impl Echoed {
             max_output_tokens: self.max_output_tokens,
             temperature: self.temperature.or_else(|| Some(decimal(rule.temperature))),
             top_p: self.top_p.or_else(|| Some(decimal(rule.top_p))),
+            top_logprobs: self.top_logprobs,
             tools: self.tools.or_else(|| Some(json!([]))),
             tool_choice: self.tool_choice.or_else(|| Some(json!("auto"))),
             parallel_tool_calls: self.parallel_tool_calls.or_else(|| Some(json!(true))),
@@ -82,6 +92,8 @@ pub(super) struct Asked {
     pub(super) instructions: Option<String>,
     pub(super) previous: Option<String>,
     pub(super) store: bool,
+    /// Log-probabilities of its text, with so many alternatives.
+    pub(super) logprobs: Option<usize>,
     pub(super) echoed: Echoed,
 }
 
@@ -91,12 +103,15 @@ impl Asked {
         if fields.background == Some(true) {
             return Err(ApiError::value("background", &true.into(), "false"));
         }
+        let echoed: Echoed = body.read()?;
+        let is_asked = fields.include.iter().flatten().any(|included| included == LOGPROBS);
         Ok(Asked {
+            logprobs: alternatives(is_asked, echoed.top_logprobs, &format!("{LOGPROBS} in include"))?,
             messages: messages(fields.input.as_ref().unwrap_or(&Value::Null))?,
             instructions: fields.instructions,
             previous: fields.previous_response_id,
             store: fields.store.unwrap_or(true),
-            echoed: body.read()?,
+            echoed,
         })
     }
 }

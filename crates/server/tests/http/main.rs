@@ -15,5 +15,6 @@ mod replies;
 mod responses;
 mod robust;
 mod scripted;
+mod telling;
 mod tools;
 mod world;

@@ -59,7 +59,7 @@ fn a_wrong_field_is_refused_before_a_stream_opens() {
         (json!({"stop": [""]}), "stop"),
         (json!({"stop": vec!["x"; 17]}), "stop has 17 strings"),
         (json!({"n": PARALLEL + 1}), "n is 9; accepted: 1 to 8"),
-        (json!({"logprobs": true}), "logprobs is true"),
+        (json!({"top_logprobs": 2}), "top_logprobs is 2"),
         (json!({"response_format": {"type": "xml"}}), "response_format.type"),
         (json!({"stream": "yes"}), "stream"),
     ];

@@ -1,7 +1,7 @@
 //! A target that replies one text to every prompt, and whose drafter knows it.
 
 use forerunner_lanes::{
-    HeldDraft, Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId, WindowOut,
+    HeldDraft, Limits, OpenLane, Round, RoundOut, Target, TargetError, TokenId, TokenLogprob, WindowOut,
 };
 use forerunner_text::Tokenizer;
 
@@ -15,6 +15,8 @@ pub(crate) struct ScriptedTarget {
     prompts: Vec<Option<usize>>,
     /// The round that was queued.
     out: RoundOut,
+    /// What each lane's opener asked for.
+    logprobs: Vec<Option<usize>>,
 }
 
 impl ScriptedTarget {
@@ -22,8 +24,8 @@ impl ScriptedTarget {
     pub(crate) fn new(limits: Limits, tokenizer: &Tokenizer, reply: &str) -> Self {
         let mut tokens = tokenizer.encode(reply, false).expect("tokens");
         tokens.push(tokenizer.token_to_id(END).expect("the demo model has it"));
-        let prompts = vec![None; limits.lanes];
-        ScriptedTarget { limits, reply: tokens, prompts, out: RoundOut::default() }
+        let (prompts, logprobs) = (vec![None; limits.lanes], vec![None; limits.lanes]);
+        ScriptedTarget { limits, reply: tokens, prompts, logprobs, out: RoundOut::default() }
     }
 
     /// What is drawn for this position of a lane.
@@ -34,6 +36,14 @@ impl ScriptedTarget {
     }
 }
 
+impl ScriptedTarget {
+    /// What a lane is told of a draw, if it asks: it was certain, and the tokens after it in the vocabulary less so.
+    fn told(&self, lane: usize, drawn: TokenId) -> impl Iterator<Item = TokenLogprob> {
+        let told = self.logprobs[lane].map_or(0, |alternatives| 1 + alternatives as u32);
+        (0..told).map(move |place| TokenLogprob { token: drawn + place, logprob: -(place as f32) })
+    }
+}
+
 impl Target for ScriptedTarget {
     fn limits(&self) -> &Limits {
         &self.limits
@@ -41,6 +51,7 @@ impl Target for ScriptedTarget {
 
     fn open(&mut self, lane: usize, open: &OpenLane<'_>) -> Result<usize, TargetError> {
         self.prompts[lane] = Some(open.prompt.len());
+        self.logprobs[lane] = open.logprobs;
         Ok(0)
     }
 
@@ -60,7 +71,12 @@ impl Target for ScriptedTarget {
                     .map(|depth| HeldDraft { token: self.at(window.lane, next + depth), confidence: 5.0 }),
             );
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
-            out.windows.push(WindowOut { drawn, accepted, held });
+            let logprobs = out.logprobs.len();
+            for index in drawn.clone() {
+                out.logprobs.extend(self.told(window.lane, out.drawn[index]));
+            }
+            let logprobs = logprobs..out.logprobs.len();
+            out.windows.push(WindowOut { drawn, accepted, held, logprobs });
         }
         self.out = out;
         Ok(())
@@ -77,5 +93,9 @@ impl Target for ScriptedTarget {
 
     fn pages_in_use(&self) -> usize {
         self.prompts.iter().flatten().count()
+    }
+
+    fn pages_total(&self) -> usize {
+        self.prompts.len()
     }
 }

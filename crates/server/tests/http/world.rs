@@ -27,6 +27,9 @@ pub(crate) const CONTEXT: usize = 512;
 /// Lanes.
 pub(crate) const PARALLEL: usize = 8;
 
+/// Pages: enough for the longest context in every lane.
+pub(crate) const PAGES: usize = PARALLEL * CONTEXT / 256;
+
 /// Requests that may wait.
 pub(crate) const MAX_QUEUE: usize = 2;
 
@@ -54,14 +57,14 @@ impl World {
 
     /// A server whose rounds take `pause`.
     pub(crate) fn paced(pause: Duration) -> World {
-        let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
+        let script = FakeScript { vocabulary: VOCABULARY, pages: PAGES, ..FakeScript::default() };
         let target = Paced { target: FakeTarget::new(limits(), script), pause };
         World::over(Box::new(target), demo_text())
     }
 
     /// A server with these options whose rounds take `pause`.
     pub(crate) fn with_options(pause: Duration, options: ServerOptions) -> World {
-        let script = FakeScript { vocabulary: VOCABULARY, ..FakeScript::default() };
+        let script = FakeScript { vocabulary: VOCABULARY, pages: PAGES, ..FakeScript::default() };
         let target = Paced { target: FakeTarget::new(limits(), script), pause };
         World::built(Box::new(target), demo_text(), options)
     }
@@ -207,5 +210,9 @@ impl Target for Paced {
 
     fn pages_in_use(&self) -> usize {
         self.target.pages_in_use()
+    }
+
+    fn pages_total(&self) -> usize {
+        self.target.pages_total()
     }
 }

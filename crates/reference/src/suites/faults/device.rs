@@ -343,6 +343,38 @@ impl Device for Faulty {
         rows.token = plain.token;
     }
 
+    fn log_probabilities(
+        &self,
+        logits: &Vec<f32>,
+        vocabulary: usize,
+        drawn: &Vec<i32>,
+        index: &Vec<i32>,
+        count: usize,
+        tokens: &mut Vec<i32>,
+        values: &mut Vec<f32>,
+    ) {
+        let in_order = (0..index.len() as i32).collect();
+        let index = if self.is(Fault::LogProbabilitiesInOrder) { &in_order } else { index };
+        OracleDevice.log_probabilities(logits, vocabulary, drawn, index, count, tokens, values);
+        if self.is(Fault::LogSumForgotten) {
+            tamper::unnormalize(logits, vocabulary, &index[..count], tokens, values);
+        }
+        let ties = self.is(Fault::AlternativesTieUpwards);
+        if ties || self.among_many(Fault::LogSumDependsOnRowCount, count) {
+            // With the vocabulary backwards, sums run the other way and ties go to the other end.
+            let logits: Vec<f32> =
+                logits.chunks_exact(vocabulary).flat_map(|row| row.iter().rev()).copied().collect();
+            let last = vocabulary as i32 - 1;
+            let drawn = drawn.iter().map(|token| last - token).collect();
+            let mut backwards = tokens.clone();
+            OracleDevice.log_probabilities(&logits, vocabulary, &drawn, index, count, &mut backwards, values);
+            if ties {
+                *tokens =
+                    backwards.iter().map(|token| if *token < 0 { *token } else { last - token }).collect();
+            }
+        }
+    }
+
     fn accept(
         &self,
         windows: &Vec<DeviceWindow>,

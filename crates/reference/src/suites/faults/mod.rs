@@ -91,6 +91,14 @@ faults! {
     CopiesRowsInOrder: Parity in Moves, RowInvariance in Moves;
     /// `gather_rows` gives row 0 where there is none.
     GathersNoZeros: Parity in Moves;
+    /// `log_probabilities` takes rows in their order, whatever the index says.
+    LogProbabilitiesInOrder: Parity in Draws, RowInvariance in Draws;
+    /// `log_probabilities` gives values that are not normalized.
+    LogSumForgotten: Parity in Draws;
+    /// `log_probabilities` sums in another order when there are many rows.
+    LogSumDependsOnRowCount: RowInvariance in Draws;
+    /// Among equal alternatives, `log_probabilities` takes the higher token.
+    AlternativesTieUpwards: Parity in Draws;
     /// `accept` takes a draft too many.
     AcceptsOneMore: Parity in Draws;
     /// `accept` counts the accepted drafts without the anchor.

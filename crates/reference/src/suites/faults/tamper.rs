@@ -3,8 +3,8 @@
 use std::mem::take;
 
 use forerunner_tensor::{
-    CONV_RING, ConvRing, DeviceWindow, DrawRow, DrawTables, FLAG_LOGIT_BIAS, HeadShape, KeyValuePages,
-    NO_LANE, PROMPT_SEEN, PageTable, RopeTable, Routing, Rows, bf16,
+    ALTERNATIVES, CONV_RING, ConvRing, DeviceWindow, DrawRow, DrawTables, FLAG_LOGIT_BIAS, HeadShape,
+    KeyValuePages, NO_LANE, PROMPT_SEEN, PageTable, RopeTable, Routing, Rows, bf16,
 };
 
 use super::{Fault, Faulty};
@@ -154,6 +154,22 @@ pub(super) fn draw_tables(fault: Option<Fault>, tables: &DrawTables<Faulty>) -> 
         counts,
         logit_bias: tables.logit_bias.clone(),
         masks: tables.masks.clone(),
+    }
+}
+
+/// Logits in place of log-probabilities.
+pub(super) fn unnormalize(
+    logits: &[f32],
+    vocabulary: usize,
+    index: &[i32],
+    tokens: &[i32],
+    values: &mut [f32],
+) {
+    for (place, value) in values.iter_mut().enumerate().take(index.len() * (1 + ALTERNATIVES)) {
+        let row = usize::try_from(index[place / (1 + ALTERNATIVES)]);
+        if let (Ok(row), Ok(token)) = (row, usize::try_from(tokens[place])) {
+            *value = logits[row * vocabulary + token];
+        }
     }
 }
 

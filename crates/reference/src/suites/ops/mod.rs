@@ -13,6 +13,7 @@ mod feed_forward;
 mod held_tokens;
 mod host;
 mod linear;
+mod log_probabilities;
 mod moves;
 mod norm;
 mod rules;
@@ -43,7 +44,7 @@ pub enum Group {
     Experts,
     /// `copy_columns`, `copy_rows`, `gather_rows`
     Moves,
-    /// `draw`, `accept`
+    /// `draw`, `log_probabilities`, `accept`
     Draws,
     /// `held_tokens`, `draft_rows`, `draft_chain`
     Drafter,
@@ -146,6 +147,7 @@ pub(super) fn visit<V: Visitor>(group: Group, visitor: &mut V) {
         Group::Moves => moves::visit(visitor),
         Group::Draws => {
             draw::visit(visitor);
+            log_probabilities::visit(visitor);
             accept::visit(visitor);
         }
         Group::Drafter => {
