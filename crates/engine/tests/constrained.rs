@@ -94,6 +94,7 @@ fn replies_follow_random_schemas() {
                     rule: SamplingRule { temperature, seed, ..SamplingRule::default() },
                     stop_tokens: vec![2, 7],
                     draft: true,
+                    logprobs: None,
                 };
                 (schema, GateSequence { new, constraint: Some(constraint) })
             })
