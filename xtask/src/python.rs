@@ -10,7 +10,8 @@ use crate::{ci, workspace};
 /// Builds the binary, installs what `tests/NAME/requirements.txt` pins where it is not yet, and runs the tests of that folder;
 /// arguments go to pytest.
 pub(crate) fn test(name: &str, arguments: &[String]) -> Result<()> {
-    ci::cargo(&["build", "--locked", "--package", "forerunner"])?;
+    // With the workspace's features, so that the tests' build of the dependencies serves.
+    ci::cargo(&["build", "--locked", "--workspace", "--bin", "forerunner"])?;
     let file = format!("forerunner{}", std::env::consts::EXE_SUFFIX);
     let binary = workspace::target_folder()?.join("debug").join(file);
     let folder = format!("tests/{name}");

@@ -68,16 +68,8 @@ fn the_bf16_demo_target_passes_where_it_is_at_hand() {
 
 #[test]
 fn a_broken_promise_fails_its_gate_and_the_check() {
-    for (fault, gate) in [
-        ("drafts", "drafted = plain"),
-        ("neighbours", "among 4 lanes"),
-        ("leftovers", "after a cancel"),
-        ("prefixes", "resumed = fresh"),
-        ("logprobs", "log-probabilities"),
-        ("arithmetic", "against the fp32 reference"),
-        ("masks", "constrained: drafted = plain"),
-        ("unmasked", "constrained: drafted = plain"),
-    ] {
+    // Every fault fails its gate in the engine's tests; here it is what a user sees of it.
+    for (fault, gate) in [("drafts", "drafted = plain"), ("arithmetic", "against the fp32 reference")] {
         let run = check(&["--plant", fault]);
         assert_eq!(run.code, Some(1), "{fault}: {}", run.stdout);
         let failed = run.stdout.lines().any(|line| line.starts_with("FAIL") && line.contains(gate));

@@ -1,7 +1,7 @@
 //! What the server says about itself: metrics, loads, version, tokens.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -24,6 +24,19 @@ fn metrics(world: &World) -> HashMap<String, f64> {
     text.lines().filter(|line| !line.starts_with('#')).map(sample).collect()
 }
 
+/// The metrics once so many tokens are counted: a round's counts are told right after its tokens.
+fn settled_metrics(world: &World, tokens: f64) -> HashMap<String, f64> {
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let found = metrics(world);
+        if found["vllm:generation_tokens_total"] == tokens {
+            return found;
+        }
+        assert!(Instant::now() < until, "{} tokens are counted", found["vllm:generation_tokens_total"]);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn metrics_count_what_the_replies_say() {
     let world = World::paced(Duration::from_millis(1));
@@ -31,11 +44,10 @@ fn metrics_count_what_the_replies_say() {
     assert_eq!(before["vllm:generation_tokens_total"], 0.0);
     let reply = post(world.address, CHAT, &chat("Hello", json!({"max_tokens": 100}))).json();
     let plain = post(world.address, CHAT, &chat("Hi", json!({"max_tokens": 10, "draft": false}))).json();
-    let after = metrics(&world);
+    let after = settled_metrics(&world, 110.0);
     let prompts =
         reply["usage"]["prompt_tokens"].as_f64().unwrap() + plain["usage"]["prompt_tokens"].as_f64().unwrap();
     assert_eq!(after["vllm:prompt_tokens_total"], prompts);
-    assert_eq!(after["vllm:generation_tokens_total"], 110.0);
     let block = &reply["forerunner"];
     let drafts = after["vllm:spec_decode_num_draft_tokens_total"] + after["forerunner:copies_total"];
     assert_eq!(drafts, block["draft_n"].as_f64().unwrap());
