@@ -92,7 +92,7 @@ pub fn write_source(
 
 /// Runs of tensors whose bytes come to at most `shard_bytes`, but for one that alone has more.
 fn shards(tensors: &[TensorInfo], shard_bytes: u64) -> Vec<Range<usize>> {
-    let mut shards = vec![0..0];
+    let mut shards = Vec::from([Range { start: 0, end: 0 }]);
     let mut bytes = 0;
     for (index, tensor) in tensors.iter().enumerate() {
         let last = shards.len() - 1;

@@ -108,7 +108,7 @@ impl EngineHandle {
         let id = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (events, receiver) = unbounded_channel();
         let submission = Submission { id, request, events, submitted: std::time::Instant::now() };
-        if self.commands.send(Command::Submit(submission)).is_err() {
+        if self.commands.send(Command::Submit(Box::new(submission))).is_err() {
             self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
             return Err(RequestError::Stopping);
         }

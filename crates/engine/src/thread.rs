@@ -20,7 +20,7 @@ use crate::teller::Teller;
 /// What the engine thread is told.
 pub(crate) enum Command {
     /// A validated request.
-    Submit(Submission),
+    Submit(Box<Submission>),
     /// The holder of this request's reply is gone.
     Cancel(u64),
     /// End after the current round.
@@ -110,7 +110,7 @@ impl EngineThread {
 
     fn obey(&mut self, command: Command) -> bool {
         match command {
-            Command::Submit(submission) => self.submit(submission),
+            Command::Submit(submission) => self.submit(*submission),
             Command::Cancel(request) => {
                 if let Some(id) = self.by_request.get(&request).copied() {
                     self.lanes.cancel(id);

@@ -1,6 +1,7 @@
 //! Replies of the demo model under random schemas: each is of its grammar, parses when it has ended, and is the same
 //! drafted, plain, alone and among others.
 
+mod grammars;
 mod support;
 
 use forerunner_cpu::{CpuDevice, CpuOptions};
@@ -8,8 +9,9 @@ use forerunner_engine::gates::{GateSequence, run_all};
 use forerunner_lanes::fake::Random;
 use forerunner_lanes::{NewSequence, SamplingRule};
 use forerunner_text::{Constraint, GrammarSpec, Tokenizer};
+use grammars::grammars;
 use serde_json::{Value, json};
-use support::{demo, golden, grammars, lanes, target};
+use support::{demo, golden, lanes, target};
 
 /// A schema of small values, nested up to `depth` times.
 fn schema(random: &mut Random, depth: u64) -> Value {
@@ -76,7 +78,7 @@ fn follows(value: &Value, schema: &Value) -> bool {
 #[test]
 fn replies_follow_random_schemas() {
     let device = CpuDevice::new(CpuOptions { mode: None, threads: None }).expect("a device");
-    let mut lanes = lanes(target(device, 8, 1024));
+    let mut lanes = lanes(target(device, 8, 1024, true), true);
     let (grammars, tokenizer) = (grammars(), Tokenizer::open(&demo("target")).expect("a tokenizer"));
     let prompts = golden();
     let (mut ended, mut forced, mut drafted) = (0, 0, 0);

@@ -1,19 +1,21 @@
 //! The demo pair through the whole engine path: golden replies, and every gate in every mode of the CPU.
 
+mod grammars;
 mod support;
 
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_engine::DeviceTarget;
 use forerunner_engine::gates::{self, GateCase, GateLanes, GateSettings, Planted, PlantedFault};
 use forerunner_lanes::{NewSequence, SamplingRule};
-use support::{golden, grammars, lanes};
+use grammars::grammars;
+use support::{golden, lanes};
 
 fn device(mode: Mode) -> CpuDevice {
     CpuDevice::new(CpuOptions { mode: Some(mode), threads: None }).expect("a supported mode")
 }
 
 fn target(device: CpuDevice, lanes: usize) -> DeviceTarget<CpuDevice> {
-    support::target(device, lanes, 1024)
+    support::target(device, lanes, 1024, true)
 }
 
 /// Settings that the golden replies were made with, but for their length.
@@ -35,7 +37,7 @@ fn cases(count: usize) -> Vec<GateCase> {
 #[test]
 fn greedy_replies_are_the_golden_ones() {
     for mode in Mode::supported() {
-        let mut lanes = lanes(target(device(mode), 4));
+        let mut lanes = lanes(target(device(mode), 4), true);
         let (cases, expected): (Vec<_>, Vec<_>) = golden().into_iter().unzip();
         let sequences = cases.iter().map(|case| NewSequence {
             prompt: case.prompt.clone(),
@@ -72,7 +74,7 @@ fn all_gates_pass() {
     for mode in Mode::supported() {
         // The portable mode is slow; its kernels have suites of their own.
         let (cases, max_tokens) = if mode == Mode::Portable { (cases(2), 16) } else { (cases(8), 96) };
-        let mut lanes = lanes(target(device(mode), 8));
+        let mut lanes = lanes(target(device(mode), 8), true);
         for temperature in [0.0, 0.8] {
             let failed = check_gates(&mut lanes, &cases, &settings(8, max_tokens), temperature);
             assert!(failed.is_empty(), "{}: {failed:?}", mode.name());
@@ -97,7 +99,7 @@ fn every_planted_fault_fails_its_gate() {
     ];
     for (fault, gates) in faults {
         let planted = Planted::new(target(device(Mode::supported().next().expect("a mode")), 4), fault);
-        let failed = check_gates(&mut lanes(planted), &cases(2), &settings(4, 32), 0.8);
+        let failed = check_gates(&mut lanes(planted, true), &cases(2), &settings(4, 32), 0.8);
         for gate in gates {
             let caught = failed.iter().any(|name| name.contains(gate));
             assert!(caught, "{fault:?} was not caught by {gate}: {failed:?}");

@@ -122,14 +122,16 @@ pub(crate) fn check(base: &Base, shape: &Shape) -> Result<Checked, SynthError> {
     };
     let (config, drafter) = (&base.target, &base.drafter);
     let count = shape.hidden / config.hidden;
-    if shape.hidden % config.hidden != 0 || !count.is_power_of_two() || !(4..=MOST_REPLICAS).contains(&count)
+    if !shape.hidden.is_multiple_of(config.hidden)
+        || !count.is_power_of_two()
+        || !(4..=MOST_REPLICAS).contains(&count)
     {
         let accepted = format!("{} times 4, 8, 16, 32 or {MOST_REPLICAS}", config.hidden);
         return refuse("hidden", shape.hidden.to_string(), accepted);
     }
     let experts = config.mixture.as_ref().map_or(0, |mixture| mixture.experts);
     let copies = shape.experts / experts.max(1);
-    if shape.experts % experts.max(1) != 0 || !(1..=KNOWN_FEATURE).contains(&copies) {
+    if !shape.experts.is_multiple_of(experts.max(1)) || !(1..=KNOWN_FEATURE).contains(&copies) {
         let accepted = format!("multiples of {experts}, at most {}", experts * KNOWN_FEATURE);
         return refuse("experts", shape.experts.to_string(), accepted);
     }

@@ -42,7 +42,7 @@ fn main() {
     let name = format!("cpu ({}, {} threads)", device.mode(), device.threads());
     println!("{name}; medians of {PAIRS} alternated pairs, 95% bootstrap intervals");
     let threads = device.threads();
-    let mut lanes = support::lanes(support::target(device, 16, 2 * LONG_PROMPT));
+    let mut lanes = support::lanes(support::target(device, 16, 2 * LONG_PROMPT, false), false);
     lanes.measure_costs(8192).expect("costs");
     let costs = cost_table(&lanes);
     let decode = decode_bandwidth(&mut lanes, threads);

@@ -7,7 +7,6 @@ use forerunner_engine::gates::{GateCase, GateLanes};
 use forerunner_engine::{DeviceTarget, TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options, Target, TokenId};
 use forerunner_tensor::Device;
-use forerunner_text::{Grammars, Tokenizer};
 
 /// Pages kept of earlier prompts: room for those of a gate, and few enough for others to push them out.
 pub(crate) const CACHE_PAGES: usize = 16;
@@ -17,8 +16,13 @@ pub(crate) fn demo(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo").join(path)
 }
 
-/// The demo pair on `device`, with `lanes` lanes of `context` tokens.
-pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> DeviceTarget<D> {
+/// The demo pair on `device`, with `lanes` lanes of `context` tokens. See [`TargetOptions::queues_ahead`].
+pub(crate) fn target<D: Device>(
+    device: D,
+    lanes: usize,
+    context: usize,
+    queues_ahead: bool,
+) -> DeviceTarget<D> {
     let target = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
     let drafter = DrafterCheckpoint::open(&demo("drafter"), target.config()).expect("the demo drafter opens");
     let options = TargetOptions {
@@ -27,20 +31,14 @@ pub(crate) fn target<D: Device>(device: D, lanes: usize, context: usize) -> Devi
         rows: 416,
         key_value_bytes: 1 << 30,
         prompt_cache_bytes: CACHE_PAGES * kept_page_bytes(target.config(), Some(&drafter)),
-        queues_ahead: true,
+        queues_ahead,
     };
     DeviceTarget::load(device, &target, Some(&drafter), &options).expect("the demo pair loads")
 }
 
-/// A scheduler over a target.
-pub(crate) fn lanes(target: impl Target + Send + 'static) -> GateLanes {
-    Lanes::new(Box::new(target), Options { force_drafts: true, ..Options::default() })
-}
-
-/// The demo model's tokens, ready for grammars.
-pub(crate) fn grammars() -> Grammars {
-    let tokenizer = Tokenizer::open(&demo("target")).expect("the demo target's tokenizer");
-    Grammars::new(&tokenizer, 8192, &[2, 7]).expect("grammars of the demo target")
+/// A scheduler over a target. With drafts forced, gates meet every window; without, it runs as in service.
+pub(crate) fn lanes(target: impl Target + Send + 'static, force_drafts: bool) -> GateLanes {
+    Lanes::new(Box::new(target), Options { force_drafts, ..Options::default() })
 }
 
 /// The golden prompts with their greedy replies.

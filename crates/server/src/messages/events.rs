@@ -48,11 +48,14 @@ pub(crate) enum Event {
 /// What an event adds to a block.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageBlockDelta)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 pub(crate) enum BlockDelta {
-    ThinkingDelta { thinking: String },
-    TextDelta { text: String },
-    InputJsonDelta { partial_json: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
 }
 
 /// How a message ended.
@@ -98,11 +101,11 @@ impl EventWriter {
             match event {
                 ReplyEvent::Thought(thinking) => {
                     self.ensure(Kind::Thinking, || Block::thinking(String::new()), frames);
-                    self.delta(BlockDelta::ThinkingDelta { thinking }, frames);
+                    self.delta(BlockDelta::Thinking { thinking }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::Content(text)) => {
                     self.ensure(Kind::Text, || Block::Text { text: String::new() }, frames);
-                    self.delta(BlockDelta::TextDelta { text }, frames);
+                    self.delta(BlockDelta::Text { text }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::CallBegin { name, .. }) => {
                     self.close(frames);
@@ -110,7 +113,7 @@ impl EventWriter {
                     self.ensure(Kind::ToolUse, || Block::ToolUse { id: call_id(), name, input }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::ArgumentsDelta { fragment, .. }) => {
-                    self.delta(BlockDelta::InputJsonDelta { partial_json: fragment }, frames);
+                    self.delta(BlockDelta::InputJson { partial_json: fragment }, frames);
                 }
                 ReplyEvent::Tool(ToolEvent::CallEnd { .. } | ToolEvent::CallBroken { .. }) => {
                     self.close(frames)

@@ -13,8 +13,11 @@ pub(crate) const COPIES: usize = 2;
 /// Largest difference of a logit: the rows that stand for two are rounded anew in 4 bits.
 const TOLERANCE: f32 = 0.25;
 
-/// The experts that every row picks, by layer and row.
-pub(crate) fn picks(target: &ReferenceTarget, tokens: &[u32]) -> Vec<Vec<Vec<usize>>> {
+/// Experts by layer and row.
+pub(crate) type Picks = Vec<Vec<Vec<usize>>>;
+
+/// The experts that every row picks.
+pub(crate) fn picks(target: &ReferenceTarget, tokens: &[u32]) -> Picks {
     let config = target.config.mixture.as_ref().expect("a mixture");
     let mut picks = Vec::new();
     let mut observe = |index: usize, x: &Rows| {

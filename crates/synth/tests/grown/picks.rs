@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use forerunner_synth::Copies;
 
-use crate::function::picks;
+use crate::function::{Picks, picks};
 use crate::support::{Pair, prompts};
 
 /// The mean number of distinct experts that `width` rows in a row pick,
 /// where each of `copies` copies has the base's experts.
-fn spread(texts: &[(Vec<u32>, Vec<Vec<Vec<usize>>>)], copies: Copies, width: usize) -> f64 {
+fn spread(texts: &[(Vec<u32>, Picks)], copies: Copies, width: usize) -> f64 {
     let mut counts = Vec::new();
     for (tokens, layers) in texts {
         for layer in layers {
