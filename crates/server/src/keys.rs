@@ -10,6 +10,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
+use crate::page::is_page;
 
 /// Paths that answer without a key: probes and scrapers have none, and learn nothing of what is generated.
 const OPEN_PATHS: [&str; 3] = ["/health", "/version", "/metrics"];
@@ -63,12 +64,19 @@ fn equal(key: &[u8], given: &[u8]) -> bool {
 
 /// Refuses requests without a key, before their body is read.
 pub(crate) async fn check_key(State(keys): State<Arc<ApiKeys>>, request: Request, next: Next) -> Response {
-    let is_open = keys.0.is_empty() || OPEN_PATHS.contains(&request.uri().path());
-    if is_open || given(request.headers()).is_some_and(|given| keys.accept(given)) {
+    if keys.0.is_empty()
+        || is_open(request.uri().path())
+        || given(request.headers()).is_some_and(|given| keys.accept(given))
+    {
         next.run(request).await
     } else {
         ApiError::unauthorized().into_response()
     }
+}
+
+/// The web page is open too: a person needs it to say the key.
+fn is_open(path: &str) -> bool {
+    OPEN_PATHS.contains(&path) || is_page(path)
 }
 
 /// As OpenAI's clients send it, or as Anthropic's do.

@@ -22,6 +22,7 @@ mod metrics;
 mod openapi;
 mod options;
 mod origins;
+mod page;
 mod parts;
 mod random;
 mod reply;

@@ -15,6 +15,7 @@ use crate::body::BodyLimit;
 use crate::error::ApiError;
 use crate::keys::check_key;
 use crate::origins::share;
+use crate::page::page;
 use crate::random::random_id;
 use crate::service::Service;
 use crate::{chat, completions, loads, messages, metrics, openapi, responses, tokenize};
@@ -32,6 +33,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
     let options = service.options.clone();
     let (router, document) = documented().split_for_parts();
     router
+        .merge(page())
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method)
         .layer(Extension(openapi::Served::new(&document)))
@@ -44,7 +46,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Every route goes through this, so that the document has them all.
+/// Every route of the API goes through this, so that the document has them all.
 fn documented() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::with_openapi(openapi::Base::openapi())
         .routes(routes!(loads::health))

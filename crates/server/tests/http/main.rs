@@ -10,6 +10,7 @@ mod field_reports;
 mod forms;
 mod messages;
 mod observe;
+mod page;
 mod refusals;
 mod replies;
 mod responses;
