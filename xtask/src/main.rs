@@ -10,6 +10,7 @@ mod links;
 mod manifests;
 mod python;
 mod tidy;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -18,10 +19,11 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci       format, tidy, clippy, clients, gateway and tests: what the CI runs
+  ci       format, tidy, clippy, clients, gateway, web and tests: what the CI runs
   tidy     the repository's own rules alone: sources, dependencies, licences, links
   clients  the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
   gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
+  web      the web page: types, built assets, tests in a browser
   bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
   cuda     compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
 
@@ -42,6 +44,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["clients", ..] => python::test("clients", &arguments[1..]),
         ["gateway", ..] => python::test("gateway", &arguments[1..]),
+        ["web"] => web::run(),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),
         [] | ["help" | "--help" | "-h"] => {

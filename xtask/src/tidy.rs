@@ -29,7 +29,9 @@ impl fmt::Display for Violation {
 pub(crate) fn run() -> Result<()> {
     let sources = workspace::files(&["rs"])?;
     let documents = workspace::files(&["md"])?;
-    let settings = workspace::files(&["toml", "py", "yml", "yaml", "service", "plist", "rb"])?;
+    let settings = workspace::files(&[
+        "toml", "py", "yml", "yaml", "service", "plist", "rb", "ts", "tsx", "mjs", "css",
+    ])?;
     let mut violations = Vec::new();
     for file in &sources {
         violations.extend(rules::source(&file.path, &file.text));

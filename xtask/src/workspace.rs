@@ -48,9 +48,9 @@ fn collect(folder: &Path, extensions: &[&str], paths: &mut Vec<PathBuf>) -> Resu
     Ok(())
 }
 
-/// Build outputs, and hidden folders, which hold other programs' files.
+/// Build outputs and packages, and hidden folders, which hold other programs' files.
 fn is_skipped(folder: &str) -> bool {
-    folder == "target" || folder.starts_with('.')
+    folder == "target" || folder == "node_modules" || folder.starts_with('.')
 }
 
 fn file(path: PathBuf) -> Result<File> {
