@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
         println!("the web page is not tested: {BROWSER} is missing (Debian: chromium)");
         return Ok(());
     }
-    ci::cargo(&["build", "--locked", "--package", "forerunner"])?;
+    ci::cargo(&["build", "--locked", "--workspace", "--bin", "forerunner"])?;
     npm(&["test"])
 }
 
