@@ -1,5 +1,6 @@
 //! `cargo xtask ci`: every check in turn, all of them even after one fails; the tests and their summary last.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,13 @@ fn summary(outcomes: &[Outcome]) -> String {
         format!("{:<8} {verdict:<6} {:>5.0} s", outcome.name, outcome.duration.as_secs_f64())
     };
     outcomes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Builds the binary with the workspace's features, so that the tests' build of the dependencies serves; where it is.
+pub(crate) fn build_binary() -> Result<PathBuf> {
+    cargo(&["build", "--locked", "--workspace", "--bin", "forerunner"])?;
+    let file = format!("forerunner{}", std::env::consts::EXE_SUFFIX);
+    Ok(workspace::target_folder()?.join("debug").join(file))
 }
 
 /// Runs the cargo that runs this program.

@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci       format, tidy, clippy, clients, gateway, web and tests: what the CI runs
+  ci       format, tidy, clippy, clients, gateway and tests: what the CI runs
   tidy     the repository's own rules alone: sources, dependencies, licences, links
   clients  the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
   gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]

@@ -10,10 +10,7 @@ use crate::{ci, workspace};
 /// Builds the binary, installs what `tests/NAME/requirements.txt` pins where it is not yet, and runs the tests of that folder;
 /// arguments go to pytest.
 pub(crate) fn test(name: &str, arguments: &[String]) -> Result<()> {
-    // With the workspace's features, so that the tests' build of the dependencies serves.
-    ci::cargo(&["build", "--locked", "--workspace", "--bin", "forerunner"])?;
-    let file = format!("forerunner{}", std::env::consts::EXE_SUFFIX);
-    let binary = workspace::target_folder()?.join("debug").join(file);
+    let binary = ci::build_binary()?;
     let folder = format!("tests/{name}");
     let python = environment(name, &format!("{folder}/requirements.txt"))?;
     let binary = ["--binary".to_owned(), binary.to_string_lossy().into_owned()];
@@ -41,9 +38,9 @@ fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
         return Ok(python);
     }
     println!("installing {requirements} into {}", folder.display());
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    workspace::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-    run(Command::new(&python).args(install).arg(workspace::root().join(requirements)))?;
+    workspace::run(Command::new(&python).args(install).arg(workspace::root().join(requirements)))?;
     std::fs::write(&made_of, wanted).with_context(|| made_of.display().to_string())?;
     Ok(python)
 }
@@ -56,19 +53,12 @@ fn is_here() -> bool {
 
 /// Runs pytest on a folder of the repository.
 fn pytest(python: &Path, folder: &str, arguments: &[String]) -> Result<()> {
-    run(Command::new(python)
-        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", folder])
-        .args(arguments)
-        // Compiled files beside the sources are nobody's.
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(workspace::root()))
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
-    let status = command.status().with_context(|| format!("{shown} did not start"))?;
-    if !status.success() {
-        bail!("{shown}: {status}");
-    }
-    Ok(())
+    workspace::run(
+        Command::new(python)
+            .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", folder])
+            .args(arguments)
+            // Compiled files beside the sources are nobody's.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .current_dir(workspace::root()),
+    )
 }

@@ -17,6 +17,16 @@ pub(crate) fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// Runs a program; an error that names it and how it ended, unless it succeeds.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("{shown} did not start"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
 /// A text file of the repository.
 pub(crate) struct File {
     /// Relative to the root, with slashes.
