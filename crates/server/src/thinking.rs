@@ -131,14 +131,17 @@ fn switched(thinking: &Value) -> Result<Option<bool>, ApiError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use serde_json::json;
 
     use super::*;
 
     /// A template in a folder of its own.
     fn template(source: &str) -> ChatTemplate {
-        let name = format!("forerunner-thinking-{}-{}", std::process::id(), source.len());
-        let folder = std::env::temp_dir().join(name);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(format!("forerunner-thinking-{process}-{number}"));
         std::fs::create_dir_all(&folder).unwrap();
         let config = json!({"chat_template": source}).to_string();
         std::fs::write(folder.join("tokenizer_config.json"), config).unwrap();

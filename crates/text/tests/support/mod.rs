@@ -3,6 +3,7 @@
 #![expect(dead_code, reason = "each test binary uses its own part")]
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forerunner_text::Tokenizer;
 
@@ -20,9 +21,11 @@ pub(crate) fn tokenizer() -> Tokenizer {
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// A new folder with these files.
+    /// A new folder with these files, apart from every other test's of the same name.
     pub(crate) fn new(name: &str, files: &[(&str, &str)]) -> Folder {
-        let path = std::env::temp_dir().join(format!("forerunner-text-{}-{name}", std::process::id()));
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("forerunner-text-{process}-{number}-{name}"));
         std::fs::create_dir_all(&path).expect("the temporary folder is writable");
         for (file, text) in files {
             std::fs::write(path.join(file), text).expect("the temporary folder is writable");
