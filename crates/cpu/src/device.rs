@@ -9,6 +9,8 @@ use forerunner_tensor::{
 };
 
 #[cfg(target_arch = "x86_64")]
+use crate::amx::Amx;
+#[cfg(target_arch = "x86_64")]
 use crate::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use crate::avx512::Avx512;
@@ -84,6 +86,11 @@ impl CpuDevice {
 macro_rules! with_mode {
     ($device:expr, $arithmetic:ident => $work:expr) => {
         match $device.mode {
+            #[cfg(target_arch = "x86_64")]
+            Mode::Amx => {
+                type $arithmetic = Amx;
+                $work
+            }
             #[cfg(target_arch = "x86_64")]
             Mode::Avx512 => {
                 type $arithmetic = Avx512;

@@ -3,8 +3,10 @@
 //! **Architecture invariant:** within a mode every sum has one order, fixed by the matrix's width or by absolute key
 //! position. Rows, tiles and threads only decide who computes it and when, so a prompt, a decoded token and a
 //! verified draft agree bit for bit. An operation is written once over [`arithmetic::Arithmetic`]; a mode is one
-//! file or folder (`avx512`, `avx2`, `portable`).
+//! file or folder (`amx`, `avx512`, `avx2`, `portable`).
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod arithmetic;
 mod attention;
 #[cfg(target_arch = "x86_64")]

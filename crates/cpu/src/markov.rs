@@ -280,6 +280,10 @@ mod tests {
     fn pruning_changes_no_token() {
         check::<Portable>();
         #[cfg(target_arch = "x86_64")]
+        if crate::Mode::Amx.is_supported() {
+            check::<crate::amx::Amx>();
+        }
+        #[cfg(target_arch = "x86_64")]
         if crate::Mode::Avx2.is_supported() {
             check::<crate::avx2::Avx2>();
         }

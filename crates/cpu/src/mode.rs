@@ -9,6 +9,8 @@ use forerunner_tensor::DeviceError;
 /// file with its [`Arithmetic`](crate::arithmetic::Arithmetic), and its line in `with_mode!`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
+    /// Tiles of bf16 products (AMX-BF16, on Linux) beside what [`Mode::Avx512`] needs.
+    Amx,
     /// AVX-512 with bf16 products (F, BW, VL and BF16).
     Avx512,
     /// Multiply-adds of 256 bits in fp32 (AVX2 and FMA).
@@ -19,11 +21,12 @@ pub enum Mode {
 
 impl Mode {
     /// Best first.
-    pub const ALL: [Mode; 3] = [Mode::Avx512, Mode::Avx2, Mode::Portable];
+    pub const ALL: [Mode; 4] = [Mode::Amx, Mode::Avx512, Mode::Avx2, Mode::Portable];
 
     /// Name on the command line and in receipts.
     pub fn name(self) -> &'static str {
         match self {
+            Mode::Amx => "amx",
             Mode::Avx512 => "avx512",
             Mode::Avx2 => "avx2",
             Mode::Portable => "portable",
@@ -33,6 +36,7 @@ impl Mode {
     /// What the processor needs for it, for messages.
     fn needs(self) -> &'static str {
         match self {
+            Mode::Amx => "Linux, AMX-TILE, AMX-BF16 and AVX-512 F, BW, VL and BF16",
             Mode::Avx512 => "AVX-512 F, BW, VL and BF16",
             Mode::Avx2 => "AVX2 and FMA",
             Mode::Portable => "nothing",
@@ -42,6 +46,7 @@ impl Mode {
     /// Whether this processor can run it.
     pub fn is_supported(self) -> bool {
         match self {
+            Mode::Amx => has_amx(),
             Mode::Avx512 => has_avx512(),
             Mode::Avx2 => has_avx2(),
             Mode::Portable => true,
@@ -69,6 +74,11 @@ impl Mode {
 }
 
 #[cfg(target_arch = "x86_64")]
+fn has_amx() -> bool {
+    has_avx512() && crate::amx::are_available()
+}
+
+#[cfg(target_arch = "x86_64")]
 fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -80,6 +90,11 @@ fn has_avx512() -> bool {
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_amx() -> bool {
+    false
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -135,7 +150,7 @@ mod tests {
             assert_eq!(mode.name().parse(), Ok(mode));
         }
         let message = "sse9".parse::<Mode>().unwrap_err().to_string();
-        assert_eq!(message, "sse9 is no mode of the CPU; accepted: avx512, avx2, portable");
+        assert_eq!(message, "sse9 is no mode of the CPU; accepted: amx, avx512, avx2, portable");
     }
 
     #[test]

@@ -118,6 +118,7 @@ use cuda::place_on_cuda;
 fn mode(name: ModeName) -> Option<Mode> {
     match name {
         ModeName::Auto => None,
+        ModeName::Amx => Some(Mode::Amx),
         ModeName::Avx512 => Some(Mode::Avx512),
         ModeName::Avx2 => Some(Mode::Avx2),
         ModeName::Portable => Some(Mode::Portable),

@@ -297,6 +297,7 @@ pub(crate) enum DeviceName {
 pub(crate) enum ModeName {
     /// The best one of this machine.
     Auto,
+    Amx,
     Avx512,
     Avx2,
     Portable,

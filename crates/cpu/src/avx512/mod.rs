@@ -18,7 +18,9 @@ use forerunner_tensor::bf16;
 use crate::arithmetic::{Arithmetic, Kernel};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View, row_words};
-use source::{Codes4, Codes8, Dense, Source, dequantize, load, load_masked};
+use source::{Codes4, Codes8, Dense, dequantize, load, load_masked};
+
+pub(crate) use source::{Source, as_integers};
 
 /// Most rows of a tile of codes: with 2 outputs, their sums take 20 of the 32 registers.
 const TILE_ROWS: usize = 10;
@@ -65,28 +67,62 @@ impl Arithmetic for Avx512 {
         }
         assert!(sums.len() >= (rows - 1) * stride + outputs.len(), "{} sums", sums.len());
         let task = Task { columns, x: x.as_ptr().cast(), rows, sums: sums.as_mut_ptr(), stride };
-        match weights {
-            View::Dense(values) => {
-                assert!(values.len() >= outputs.end * columns, "{} weights", values.len());
-                let source = Dense { values: values.as_ptr().cast(), columns };
-                // SAFETY: the lengths were checked above, and the mode has the features.
-                unsafe { task.run(source, outputs) }
-            }
-            View::Affine { bits, group, codes, pairs } => {
-                let words = row_words(bits, columns);
-                assert!(codes.len() >= outputs.end * words, "{} words of codes", codes.len());
-                assert!(pairs.len() >= outputs.end * (columns / group), "{} pairs", pairs.len());
-                let (codes, pairs) = (codes.as_ptr(), pairs.as_ptr());
-                let groups = columns / group;
-                // SAFETY: as above.
-                unsafe {
-                    match (bits, group) {
-                        (4, 32) => task.run_affine(Codes4::<1> { codes, words, pairs, groups }, outputs),
-                        (4, 64) => task.run_affine(Codes4::<2> { codes, words, pairs, groups }, outputs),
-                        (4, _) => task.run_affine(Codes4::<4> { codes, words, pairs, groups }, outputs),
-                        _ => task.run_affine(Codes8 { codes, words, pairs, groups, group }, outputs),
-                    }
+        let end = outputs.end;
+        // SAFETY: the lengths of `x` and `sums` were checked, and the mode has the features.
+        unsafe { with_source(weights, columns, end, Products { task, outputs }) }
+    }
+}
+
+/// What is done with weights, whatever their format.
+pub(crate) trait Visit {
+    /// # Safety
+    /// The source has the outputs that were named; the processor has the mode's features.
+    unsafe fn visit<S: Source>(self, source: S);
+}
+
+/// Calls `visit` with the source of a view, of which outputs below `end` are read.
+///
+/// # Safety
+/// The processor has the mode's features.
+pub(crate) unsafe fn with_source(weights: View<'_>, columns: usize, end: usize, visit: impl Visit) {
+    match weights {
+        View::Dense(values) => {
+            assert!(values.len() >= end * columns, "{} weights", values.len());
+            // SAFETY: the length was checked.
+            unsafe { visit.visit(Dense { values: values.as_ptr().cast(), columns }) }
+        }
+        View::Affine { bits, group, codes, pairs } => {
+            let (words, groups) = (row_words(bits, columns), columns / group);
+            assert!(codes.len() >= end * words, "{} words of codes", codes.len());
+            assert!(pairs.len() >= end * groups, "{} pairs", pairs.len());
+            let (codes, pairs) = (codes.as_ptr(), pairs.as_ptr());
+            // SAFETY: the lengths were checked.
+            unsafe {
+                match (bits, group) {
+                    (4, 32) => visit.visit(Codes4::<1> { codes, words, pairs, groups }),
+                    (4, 64) => visit.visit(Codes4::<2> { codes, words, pairs, groups }),
+                    (4, _) => visit.visit(Codes4::<4> { codes, words, pairs, groups }),
+                    _ => visit.visit(Codes8 { codes, words, pairs, groups, group }),
                 }
+            }
+        }
+    }
+}
+
+/// Some outputs' products.
+struct Products {
+    task: Task,
+    outputs: Range<usize>,
+}
+
+impl Visit for Products {
+    unsafe fn visit<S: Source>(self, source: S) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.task.rows <= S::ROWS {
+                self.task.run(source, self.outputs);
+            } else {
+                self.task.run_unpacked(source, self.outputs);
             }
         }
     }
@@ -108,10 +144,12 @@ struct Task {
 }
 
 impl Task {
+    /// More rows than a tile takes: codes are unpacked once for all of them.
+    ///
     /// # Safety
     /// The outputs are inside the source, `x` and `sums` hold the rows, and the processor has the features.
-    unsafe fn run_affine<S: Source>(self, source: S, outputs: Range<usize>) {
-        if self.rows <= S::ROWS {
+    unsafe fn run_unpacked<S: Source>(self, source: S, outputs: Range<usize>) {
+        if source.in_memory(outputs.start, 0).is_some() {
             // SAFETY: the caller's promise.
             return unsafe { self.run(source, outputs) };
         }
@@ -133,7 +171,7 @@ impl Task {
     }
 
     /// # Safety
-    /// As for `run_affine`.
+    /// As for `run_unpacked`.
     unsafe fn run<S: Source>(self, source: S, outputs: Range<usize>) {
         let mut row = 0;
         while row < self.rows {
@@ -152,7 +190,7 @@ impl Task {
     /// Tiles of as many outputs as the registers hold sums and lines for.
     ///
     /// # Safety
-    /// As for `run_affine`, with at most `TILE_ROWS` rows.
+    /// As for `run_unpacked`, with at most `TILE_ROWS` rows.
     unsafe fn run_tiles<S: Source>(self, source: S, outputs: Range<usize>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -175,7 +213,7 @@ impl Task {
     }
 
     /// # Safety
-    /// As for `run_affine`, with `R` rows.
+    /// As for `run_unpacked`, with `R` rows.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn run_shape<S: Source, const O: usize, const R: usize>(self, source: S, outputs: Range<usize>) {
         let whole = outputs.start + outputs.len() / O * O;
@@ -202,7 +240,7 @@ impl Task {
     /// the making of theirs.
     ///
     /// # Safety
-    /// As for `run_affine`, with `R` rows of one block.
+    /// As for `run_unpacked`, with `R` rows of one block.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     unsafe fn run_short<S: Source, const O: usize, const R: usize>(
         self,

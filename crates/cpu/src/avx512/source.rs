@@ -8,7 +8,7 @@ use super::{DENSE_ROWS, TILE_ROWS};
 use crate::weights::{BLOCK, CHUNK};
 
 /// Where weights come from.
-pub(super) trait Source: Copy {
+pub(crate) trait Source: Copy {
     /// What 128 columns of an output are unpacked from.
     type Line: Copy;
 
@@ -17,6 +17,10 @@ pub(super) trait Source: Copy {
 
     /// Most rows of a tile. Codes with more rows are dequantized to memory first.
     const ROWS: usize;
+
+    /// Where columns `128 block..` of an output are in memory as they are multiplied, with the bytes from one
+    /// output's to the next's, if they are.
+    fn in_memory(self, output: usize, block: usize) -> Option<(*const i16, usize)>;
 
     /// Columns `128 block..128 (block + 1)` of an output.
     ///
@@ -50,15 +54,19 @@ pub(super) trait Source: Copy {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Dense {
-    pub(super) values: *const i16,
-    pub(super) columns: usize,
+pub(crate) struct Dense {
+    pub(crate) values: *const i16,
+    pub(crate) columns: usize,
 }
 
 impl Source for Dense {
     type Line = *const i16;
     const OUTPUTS: usize = 4;
     const ROWS: usize = DENSE_ROWS;
+
+    fn in_memory(self, output: usize, block: usize) -> Option<(*const i16, usize)> {
+        Some((self.values.wrapping_add(output * self.columns + block * BLOCK), 2 * self.columns))
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
@@ -95,16 +103,16 @@ impl Source for Dense {
 
 /// 4-bit codes in lines of 128 columns; `SPAN` chunks of 32 columns share a scale and a bias.
 #[derive(Clone, Copy)]
-pub(super) struct Codes4<const SPAN: usize> {
-    pub(super) codes: *const u32,
-    pub(super) words: usize,
-    pub(super) pairs: *const u32,
-    pub(super) groups: usize,
+pub(crate) struct Codes4<const SPAN: usize> {
+    pub(crate) codes: *const u32,
+    pub(crate) words: usize,
+    pub(crate) pairs: *const u32,
+    pub(crate) groups: usize,
 }
 
 /// A line of codes and the table of each chunk.
 #[derive(Clone, Copy)]
-pub(super) struct Line4 {
+pub(crate) struct Line4 {
     codes: __m512i,
     tables: [__m512i; 4],
 }
@@ -128,6 +136,10 @@ impl<const SPAN: usize> Source for Codes4<SPAN> {
     type Line = Line4;
     const OUTPUTS: usize = 2;
     const ROWS: usize = TILE_ROWS;
+
+    fn in_memory(self, _: usize, _: usize) -> Option<(*const i16, usize)> {
+        None
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
@@ -189,18 +201,22 @@ impl<const SPAN: usize> Source for Codes4<SPAN> {
 
 /// 8-bit codes in order.
 #[derive(Clone, Copy)]
-pub(super) struct Codes8 {
-    pub(super) codes: *const u32,
-    pub(super) words: usize,
-    pub(super) pairs: *const u32,
-    pub(super) groups: usize,
-    pub(super) group: usize,
+pub(crate) struct Codes8 {
+    pub(crate) codes: *const u32,
+    pub(crate) words: usize,
+    pub(crate) pairs: *const u32,
+    pub(crate) groups: usize,
+    pub(crate) group: usize,
 }
 
 impl Source for Codes8 {
     type Line = (Codes8, usize, usize);
     const OUTPUTS: usize = 2;
     const ROWS: usize = 2;
+
+    fn in_memory(self, _: usize, _: usize) -> Option<(*const i16, usize)> {
+        None
+    }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
     #[inline]
@@ -247,7 +263,7 @@ impl Source for Codes8 {
 /// # Safety
 /// `out` is a row of the source; the processor has the features.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub(super) unsafe fn dequantize<S: Source>(source: S, row: usize, out: &mut [bf16]) {
+pub(crate) unsafe fn dequantize<S: Source>(source: S, row: usize, out: &mut [bf16]) {
     let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
     let done = blocks.len() * 4;
     for (block, out) in blocks.iter_mut().enumerate() {
@@ -274,7 +290,7 @@ pub(super) unsafe fn dequantize<S: Source>(source: S, row: usize, out: &mut [bf1
 /// 32 values follow.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 #[inline]
-pub(super) unsafe fn load(values: *const i16) -> __m512bh {
+pub(crate) unsafe fn load(values: *const i16) -> __m512bh {
     // SAFETY: the caller's promise.
     as_bf16(unsafe { _mm512_loadu_si512(values.cast()) })
 }
@@ -283,7 +299,7 @@ pub(super) unsafe fn load(values: *const i16) -> __m512bh {
 /// The values that `mask` names follow.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 #[inline]
-pub(super) unsafe fn load_masked(values: *const i16, mask: __mmask32) -> __m512bh {
+pub(crate) unsafe fn load_masked(values: *const i16, mask: __mmask32) -> __m512bh {
     // SAFETY: the caller's promise.
     as_bf16(unsafe { _mm512_maskz_loadu_epi16(mask, values) })
 }
@@ -334,7 +350,7 @@ fn as_bf16(bits: __m512i) -> __m512bh {
 }
 
 #[inline(always)]
-fn as_integers(values: __m512bh) -> __m512i {
+pub(crate) fn as_integers(values: __m512bh) -> __m512i {
     // SAFETY: both are 512 bits, and every pattern is a value of both.
     unsafe { std::mem::transmute::<__m512bh, __m512i>(values) }
 }
