@@ -15,6 +15,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             match self.open(lane, &sequence) {
                 Ok(held) => {
                     sequence.resume(held, self.limits.page);
+                    sequence.rates = self.rates.clone();
                     sequence.reserve(&self.limits, self.options.copies);
                     self.running[lane] = Some(sequence);
                 }

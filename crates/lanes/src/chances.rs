@@ -2,10 +2,13 @@
 
 use crate::target::{HeldDraft, MAX_WINDOW, TokenId};
 
-/// What one judged draft moves an acceptance rate: high follows the text faster, low is steadier.
-const RATE_WEIGHT: f32 = 0.15;
+/// What one judged draft moves a lane's acceptance rate: high follows the text faster, low is steadier.
+pub(crate) const LANE_WEIGHT: f32 = 0.15;
 
-/// Acceptance rates assumed by depth before a lane has a record; the last one stands for all deeper ones. Too
+/// What it moves the rates of all lanes, with which the next one begins: those of the last few replies.
+pub(crate) const SHARED_WEIGHT: f32 = 0.05;
+
+/// Acceptance rates assumed by depth before any lane has a record; the last one stands for all deeper ones. Too
 /// high wastes a few rounds of a lane whose drafts are poor, too low delays a lane whose drafts are good.
 const RATE_PRIORS: [f32; 7] = [0.85, 0.75, 0.70, 0.65, 0.60, 0.55, 0.50];
 
@@ -24,7 +27,7 @@ impl Calibration {
     }
 }
 
-/// A lane's acceptance rate at each depth, given that all drafts before were accepted.
+/// An acceptance rate at each depth, given that all drafts before were accepted: a lane's own, or of all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Rates([f32; MAX_WINDOW - 1]);
 
@@ -42,10 +45,10 @@ impl Rates {
 
     /// Learns from held drafts and the draws that answer them, up to the first miss. The draw after the last
     /// verified draft judges one draft that had no row, for free: so a lane that is granted nothing still learns.
-    pub(crate) fn judge(&mut self, drafts: impl Iterator<Item = TokenId>, drawn: &[TokenId]) {
+    pub(crate) fn judge(&mut self, drafts: impl Iterator<Item = TokenId>, drawn: &[TokenId], weight: f32) {
         for ((rate, draft), draw) in self.0.iter_mut().zip(drafts).zip(drawn) {
             let hit = draft == *draw;
-            *rate += RATE_WEIGHT * (f32::from(u8::from(hit)) - *rate);
+            *rate += weight * (f32::from(u8::from(hit)) - *rate);
             if !hit {
                 break;
             }
@@ -90,7 +93,7 @@ mod tests {
     #[test]
     fn drafts_past_the_first_miss_are_not_judged() {
         let mut rates = Rates::default();
-        rates.judge([1, 2, 3].into_iter(), &[1, 9, 3]);
+        rates.judge([1, 2, 3].into_iter(), &[1, 9, 3], LANE_WEIGHT);
         assert!(rates.0[0] > RATE_PRIORS[0] && rates.0[1] < RATE_PRIORS[1]);
         assert_eq!(rates.0[2], RATE_PRIORS[2]);
     }
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn one_draw_judges_the_first_draft_of_a_lane_that_verified_none() {
         let mut rates = Rates::default();
-        rates.judge([1, 2].into_iter(), &[1]);
+        rates.judge([1, 2].into_iter(), &[1], LANE_WEIGHT);
         assert!(rates.0[0] > RATE_PRIORS[0]);
         assert_eq!(rates.0[1], RATE_PRIORS[1]);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::accept::{self, End};
 use crate::allocate::Holding;
 use crate::calibrate::ConfidenceSample;
+use crate::chances::{LANE_WEIGHT, Rates, SHARED_WEIGHT};
 use crate::clock::{Clock, milliseconds};
 use crate::deliver::{Committed, Delivery, Finish, Finished, Origin};
 use crate::depth::Hold;
@@ -116,7 +117,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         if self.plan.offered[index] == Offered::Held && self.confidences.len() < self.confidences.capacity() {
             self.confidences.push(sequence.confidence_sample(window.drafts, result.accepted));
         }
-        let Some((tokens, end)) = sequence.apply(&applied, &result) else { return };
+        let Some((tokens, end)) = sequence.apply(&applied, &result, &mut self.rates) else { return };
         self.totals.count_window(&applied.counts(&result), tokens.len());
         let logprobs = result.logprobs_of(tokens.len(), sequence.logprobs);
         let id = sequence.id;
@@ -223,7 +224,12 @@ impl Applied<'_> {
 
 impl Sequence {
     /// Moves it past a window: what it committed, and whether that ends it; nothing in the middle of a prompt.
-    fn apply(&mut self, applied: &Applied<'_>, got: &Outcome<'_>) -> Option<(Committed, Option<End>)> {
+    fn apply(
+        &mut self,
+        applied: &Applied<'_>,
+        got: &Outcome<'_>,
+        shared: &mut Rates,
+    ) -> Option<(Committed, Option<End>)> {
         let window = applied.window;
         assert_eq!(window.position, self.cached, "lane {} ran at another position", window.lane);
         self.suspect = false;
@@ -234,7 +240,7 @@ impl Sequence {
         }
 
         let confirmed = &got.drawn[..=got.accepted];
-        self.judge_drafts(applied, confirmed);
+        self.judge_drafts(applied, confirmed, shared);
         let (count, end) = accept::cut(confirmed, &self.stop_tokens, self.tokens_left());
         self.tokens.extend(&confirmed[..count]);
         if let Some(copies) = &mut self.copies {
@@ -255,10 +261,13 @@ impl Sequence {
         Some((Committed::new(&confirmed[..count], got.accepted, origin), end))
     }
 
-    /// Held drafts are judged by the confirmed tokens even where others had the rows.
-    fn judge_drafts(&mut self, applied: &Applied<'_>, confirmed: &[TokenId]) {
+    /// Held drafts are judged by the confirmed tokens even where others had the rows. They count for the rates of
+    /// all lanes too.
+    fn judge_drafts(&mut self, applied: &Applied<'_>, confirmed: &[TokenId], shared: &mut Rates) {
         if self.held.position == applied.window.position {
-            self.rates.judge(self.held.drafts.iter().map(|draft| draft.token), confirmed);
+            let drafts = self.held.drafts.iter().map(|draft| draft.token);
+            self.rates.judge(drafts.clone(), confirmed, LANE_WEIGHT);
+            shared.judge(drafts, confirmed, SHARED_WEIGHT);
         }
         match applied.offered {
             Offered::Copy => {
@@ -268,7 +277,7 @@ impl Sequence {
             }
             Offered::Forced => {
                 if let Some(constrained) = &mut self.constrained {
-                    constrained.rates.judge(applied.drafts.iter().copied(), confirmed);
+                    constrained.rates.judge(applied.drafts.iter().copied(), confirmed, LANE_WEIGHT);
                 }
             }
             Offered::Held | Offered::Nothing => {}

@@ -1,6 +1,6 @@
 //! Copies: drafts taken from a sequence's own earlier tokens (prompt lookup).
 
-use crate::chances::Rates;
+use crate::chances::{LANE_WEIGHT, Rates};
 use crate::target::{MAX_WINDOW, TokenId};
 
 /// Tokens by which earlier places are found.
@@ -95,7 +95,7 @@ impl Copies {
 
     /// Learns from a copy that had rows and from what the target drew: the tokens it accepted and one more.
     pub(crate) fn judge(&mut self, copied: &[TokenId], confirmed: &[TokenId], round: u64, lone: bool) {
-        self.rates.judge(copied.iter().copied(), confirmed);
+        self.rates.judge(copied.iter().copied(), confirmed, LANE_WEIGHT);
         let accepted = confirmed.len() - 1;
         let whole = accepted == copied.len();
         self.width = if whole && lone { (2 * self.width + 1).min(MAX_WINDOW - 1) } else { FIRST_WIDTH };

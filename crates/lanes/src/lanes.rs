@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ahead::Ahead;
 use crate::band::band;
 use crate::calibrate::ConfidenceSample;
-use crate::chances::Calibration;
+use crate::chances::{Calibration, Rates};
 use crate::clock::{Clock, SystemClock};
 use crate::constraint::{Constraint, Masks};
 use crate::cost::CostTable;
@@ -79,6 +79,8 @@ pub struct Lanes<T: Target, C: Clock = SystemClock> {
     pub(crate) overheads: Overheads,
     pub(crate) live_costs: LiveCosts,
     pub(crate) guards: Guards,
+    /// How the drafts of all lanes have fared, with which a new one begins.
+    pub(crate) rates: Rates,
     /// What the drafter said and what became of it, until its capacity is full.
     pub(crate) confidences: Vec<ConfidenceSample>,
     pub(crate) next_turns: NextTurns,
@@ -126,6 +128,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             overheads: Overheads::new(limits.lanes),
             live_costs: LiveCosts::default(),
             guards: Guards::default(),
+            rates: Rates::default(),
             confidences: Vec::new(),
             next_turns: NextTurns::default(),
             deliveries: Vec::with_capacity(limits.lanes),
