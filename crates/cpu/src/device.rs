@@ -307,7 +307,7 @@ impl Device for CpuDevice {
         out_width: usize,
         offset: usize,
     ) {
-        copies::copy_columns(x, count, width, out, out_width, offset);
+        copies::copy_columns(&self.pool, x, count, width, out, out_width, offset);
     }
 
     fn copy_rows(
@@ -318,7 +318,7 @@ impl Device for CpuDevice {
         count: usize,
         width: usize,
     ) {
-        copies::copy_rows(buffer, &from[..count], &to[..count], width);
+        copies::copy_rows(&self.pool, buffer, &from[..count], &to[..count], width);
     }
 
     fn gather_rows(
@@ -329,7 +329,7 @@ impl Device for CpuDevice {
         width: usize,
         out: &mut Buffer<bf16>,
     ) {
-        copies::gather_rows(x, &index[..count], width, out);
+        copies::gather_rows(&self.pool, x, &index[..count], width, out);
     }
 
     fn draw(

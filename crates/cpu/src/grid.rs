@@ -23,6 +23,29 @@ impl<'a, T> Grid<'a, T> {
         Grid { start: values.as_mut_ptr(), rows, columns, values: PhantomData }
     }
 
+    /// Copies row `from[i]` to row `to[i]`, several rows a chunk.
+    ///
+    /// # Panics
+    /// When a row is written twice, or both read and written.
+    pub(crate) fn copy_rows(&mut self, pool: &Pool, from: &[i32], to: &[i32], rows_a_chunk: usize)
+    where
+        T: Copy + Send,
+    {
+        assert_eq!(from.len(), to.len(), "rows to copy and where to");
+        assert!(are_distinct(from, to, self.rows), "rows {from:?} to rows {to:?} of {}", self.rows);
+        let grid = &*self;
+        pool.run(from.len().div_ceil(rows_a_chunk), |chunk| {
+            let range = chunk * rows_a_chunk..from.len().min((chunk + 1) * rows_a_chunk);
+            for (&from, &to) in from[range.clone()].iter().zip(&to[range]) {
+                let (from, to) = (from as usize * grid.columns, to as usize * grid.columns);
+                // SAFETY: both rows are inside the grid, and no other copy reads or writes the second.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(grid.start.add(from), grid.start.add(to), grid.columns);
+                }
+            }
+        });
+    }
+
     /// # Safety
     /// No other block that is alive overlaps these rows and columns.
     unsafe fn block(&self, rows: Range<usize>, columns: Range<usize>) -> Block<'_, T> {
@@ -31,6 +54,21 @@ impl<'a, T> Grid<'a, T> {
         let start = unsafe { self.start.add(rows.start * self.columns + columns.start) };
         Block { start, rows: rows.len(), width: columns.len(), stride: self.columns, values: PhantomData }
     }
+}
+
+/// Whether rows below `rows` are each written once at most, and none of them read.
+fn are_distinct(read: &[i32], written: &[i32], rows: usize) -> bool {
+    let inside = |row: &i32| usize::try_from(*row).is_ok_and(|row| row < rows);
+    if !read.iter().chain(written).all(inside) {
+        return false;
+    }
+    // Rows mostly rise and lie past those that are read, which needs no search.
+    let mut highest = read.iter().copied().max().unwrap_or(-1);
+    written.iter().enumerate().all(|(index, row)| {
+        let is_new = *row > highest || !read.contains(row) && !written[..index].contains(row);
+        highest = highest.max(*row);
+        is_new
+    })
 }
 
 /// Some columns of some rows of a grid, held alone.
@@ -147,6 +185,21 @@ pub(crate) fn over_rows_of_two<T: Send, U: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_copied_and_conflicts_are_told() {
+        let pool = Pool::new(3).unwrap();
+        let mut values: Vec<i32> = (0..20).collect();
+        Grid::new(&mut values, 2).copy_rows(&pool, &[0, 1, 2], &[9, 5, 7], 1);
+        assert_eq!(values[10..], [2, 3, 12, 13, 4, 5, 16, 17, 0, 1]);
+        assert!(are_distinct(&[0, 1], &[5, 3, 4], 6));
+        for (read, written) in
+            [([0, 1], [5, 5, 2]), ([0, 1], [5, 3, 5]), ([0, 4], [5, 3, 4]), ([0, 1], [2, 3, 6])]
+        {
+            assert!(!are_distinct(&read, &written, 6), "{read:?} to {written:?}");
+        }
+        assert!(!are_distinct(&[-1], &[2], 6));
+    }
 
     #[test]
     fn every_value_is_visited_once() {

@@ -26,8 +26,12 @@ kernels! {
     }
 }
 
+/// Nanoseconds that a copied value takes.
+const COPY_COST: f32 = 0.1;
+
 /// Copies `x[count, width]` into columns `offset..offset + width` of `out[count, out_width]`.
 pub(crate) fn copy_columns(
+    pool: &Pool,
     x: &[bf16],
     count: usize,
     width: usize,
@@ -35,26 +39,25 @@ pub(crate) fn copy_columns(
     out_width: usize,
     offset: usize,
 ) {
-    let rows = x.chunks_exact(width).zip(out.chunks_exact_mut(out_width));
-    for (x, out) in rows.take(count) {
-        out[offset..offset + width].copy_from_slice(x);
-    }
+    let chunk = rows_a_chunk(pool, count, COPY_COST * width as f32);
+    over_rows(pool, &mut Grid::new(out, out_width), count, chunk, |row, out| {
+        out[offset..offset + width].copy_from_slice(&x[row * width..(row + 1) * width]);
+    });
 }
 
 /// Copies row `from[i]` of `values[.., width]` to row `to[i]`.
-pub(crate) fn copy_rows(values: &mut [bf16], from: &[i32], to: &[i32], width: usize) {
-    for (&from, &to) in from.iter().zip(to) {
-        let (from, to) = (from as usize * width, to as usize * width);
-        values.copy_within(from..from + width, to);
-    }
+pub(crate) fn copy_rows(pool: &Pool, values: &mut [bf16], from: &[i32], to: &[i32], width: usize) {
+    let chunk = rows_a_chunk(pool, from.len(), COPY_COST * width as f32);
+    Grid::new(values, width).copy_rows(pool, from, to, chunk);
 }
 
 /// Row `index[i]` of `x`, zeros where the index is -1.
-pub(crate) fn gather_rows(x: &[bf16], index: &[i32], width: usize, out: &mut [bf16]) {
-    for (index, out) in index.iter().zip(out.chunks_exact_mut(width)) {
-        match usize::try_from(*index) {
+pub(crate) fn gather_rows(pool: &Pool, x: &[bf16], index: &[i32], width: usize, out: &mut [bf16]) {
+    let chunk = rows_a_chunk(pool, index.len(), COPY_COST * width as f32);
+    over_rows(pool, &mut Grid::new(out, width), index.len(), chunk, |row, out| {
+        match usize::try_from(index[row]) {
             Ok(row) => out.copy_from_slice(&x[row * width..(row + 1) * width]),
             Err(_) => out.fill(bf16::ZERO),
         }
-    }
+    });
 }
