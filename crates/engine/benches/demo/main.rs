@@ -20,8 +20,14 @@ use serde_json::{Value, json};
 
 use statistics::{Interval, paired_ratio};
 
-/// Alternated pairs of a plain and a drafted run; intervals are over these.
+/// Fewest alternated pairs of a plain and a drafted run; intervals are over these.
 const PAIRS: usize = 9;
+
+/// Most pairs, where the machine is noisy.
+const MOST_PAIRS: usize = 49;
+
+/// Width of a ratio's interval at which no more pairs are run.
+const WIDTH: f64 = 0.03;
 
 /// Numbers of distinct streams.
 const STREAMS: [usize; 4] = [1, 4, 8, 16];
@@ -40,7 +46,7 @@ fn main() {
     let receipt = arguments.iter().find(|argument| argument.parse::<usize>().is_err());
     let device = CpuDevice::new(CpuOptions { threads, ..CpuOptions::default() }).expect("a CPU device");
     let name = format!("cpu ({}, {} threads)", device.mode(), device.threads());
-    println!("{name}; medians of {PAIRS} alternated pairs, 95% bootstrap intervals");
+    println!("{name}; medians of {PAIRS} to {MOST_PAIRS} alternated pairs, 95% bootstrap intervals");
     let threads = device.threads();
     let mut lanes = support::lanes(support::target(device, 16, 2 * LONG_PROMPT, false), false);
     lanes.measure_costs(8192).expect("costs");
@@ -120,7 +126,7 @@ fn cell(lanes: &mut GateLanes, kind: &str, prompts: &[Vec<TokenId>], streams: us
     };
     run(lanes, true);
     let (mut pairs, mut tokens_per_round, mut equal) = (Vec::new(), 0.0, true);
-    for _ in 0..PAIRS {
+    while pairs.len() < PAIRS || pairs.len() < MOST_PAIRS && paired_ratio(&pairs).width() > WIDTH {
         let (plain, expected) = run(lanes, false);
         let (drafted, found) = run(lanes, true);
         equal &= expected.iter().zip(&found).all(|(a, b)| a.tokens == b.tokens);
@@ -130,8 +136,9 @@ fn cell(lanes: &mut GateLanes, kind: &str, prompts: &[Vec<TokenId>], streams: us
     }
     let Interval { middle, low, high } = paired_ratio(&pairs);
     println!(
-        "{kind:>6}, {streams:>2} streams: drafted / plain time {middle:.3} ({low:.3} to {high:.3}), \
+        "{kind:>6}, {streams:>2} streams: drafted / plain time {middle:.3} ({low:.3} to {high:.3}) in {} pairs, \
          {tokens_per_round:.2} tokens a round, {}",
+        pairs.len(),
         if equal { "equal" } else { "NOT EQUAL" }
     );
     json!({

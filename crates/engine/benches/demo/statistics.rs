@@ -11,6 +11,12 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
+impl Interval {
+    pub(crate) fn width(self) -> f64 {
+        self.high - self.low
+    }
+}
+
 /// The median of `second / first` over pairs.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Interval {
     let ratios: Vec<f64> = pairs.iter().map(|(first, second)| second / first).collect();
