@@ -266,6 +266,76 @@ KERNEL __launch_bounds__(DRAW_THREADS) draw(const __grid_constant__ DrawParams p
     if (threadIdx.x == 0) p.drawn[row] = (i32)~(u32)best;
 }
 
+struct LogProbabilityParams {
+    const float* logits;
+    const i32* drawn;
+    const i32* index;
+    // [entries, 1 + ALTERNATIVES]
+    i32* tokens;
+    float* values;
+    i32 vocabulary;
+    i32 reserved;
+};
+
+const i32 ALTERNATIVES = 20;
+
+// The highest key below `limit` of the tokens that belong to this thread; 0 when there is none.
+DEVICE u64 next_of_thread(const float* logits, i32 vocabulary, u64 limit) {
+    u64 best = 0;
+    for (i32 token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) {
+        float value = __ldcg(logits + token);
+        u64 key = value == LOWEST ? 0 : (u64)ordered(value) << 32 | (u32)~token;
+        if (key < limit && key > best) best = key;
+    }
+    return best;
+}
+
+// The sum of e^(x - highest): each thread its tokens, then the threads in their order.
+DEVICE double total_weight(const float* logits, i32 vocabulary, float highest) {
+    __shared__ double of_threads[DRAW_THREADS];
+    double mine = 0;
+    for (i32 token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) {
+        mine += (double)expf(__ldcg(logits + token) - highest);
+    }
+    of_threads[threadIdx.x] = mine;
+    for (i32 half = DRAW_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) of_threads[threadIdx.x] += of_threads[threadIdx.x + half];
+    }
+    __syncthreads();
+    return of_threads[0];
+}
+
+// A block an entry. Each thread keeps the best of its tokens that is not listed yet, so that only the thread whose
+// token was taken looks again.
+KERNEL __launch_bounds__(DRAW_THREADS) log_probabilities(const __grid_constant__ LogProbabilityParams p) {
+    let_next_start();
+    wait_for_inputs();
+    i32 entry = blockIdx.x, row = p.index[entry];
+    if (row < 0) return;
+    const float* logits = p.logits + (u64)row * p.vocabulary;
+    i32* tokens = p.tokens + (u64)entry * (1 + ALTERNATIVES);
+    float* values = p.values + (u64)entry * (1 + ALTERNATIVES);
+    u64 mine = next_of_thread(logits, p.vocabulary, ~0ull);
+    u64 best = block_highest(mine);
+    float highest = value_of_key(best);
+    float ln_sum = logf((float)total_weight(logits, p.vocabulary, highest));
+    if (threadIdx.x == 0) {
+        i32 token = p.drawn[row];
+        tokens[0] = token;
+        values[0] = token < 0 ? LOWEST : (logits[token] - highest) - ln_sum;
+    }
+    for (i32 place = 1; place <= ALTERNATIVES; place++) {
+        if (threadIdx.x == 0) {
+            i32 token = (i32)~(u32)best;
+            tokens[place] = best == 0 ? -1 : token;
+            values[place] = best == 0 ? LOWEST : (logits[token] - highest) - ln_sum;
+        }
+        if (best != 0 && mine == best) mine = next_of_thread(logits, p.vocabulary, best);
+        best = block_highest(mine);
+    }
+}
+
 struct DeviceWindow {
     i32 lane;
     i32 first_row;

@@ -207,9 +207,6 @@ impl Drop for CudaDevice {
 }
 
 /// There is no kernel for them yet: a request that asks for them fails, and says so.
-fn no_log_probabilities() -> DeviceError {
-    unsupported("log-probabilities of draws", "asked for".into(), "requests without them".into())
-}
 
 impl Device for CudaDevice {
     type Buffer<T: Element> = Buffer<T>;
@@ -297,10 +294,6 @@ impl Device for CudaDevice {
         key: RoundKey,
         forward: &mut dyn FnMut() -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        if key.log_probabilities > 0 {
-            // Before anything is queued or recorded, so that the round leaves nothing behind.
-            return Err(no_log_probabilities());
-        }
         self.flush()?;
         if !self.record {
             return forward();
@@ -493,15 +486,15 @@ impl Device for CudaDevice {
 
     fn log_probabilities(
         &self,
-        _logits: &Buffer<f32>,
-        _vocabulary: usize,
-        _drawn: &Buffer<i32>,
-        _index: &Buffer<i32>,
-        _count: usize,
-        _tokens: &mut Buffer<i32>,
-        _values: &mut Buffer<f32>,
+        logits: &Buffer<f32>,
+        vocabulary: usize,
+        drawn: &Buffer<i32>,
+        index: &Buffer<i32>,
+        count: usize,
+        tokens: &mut Buffer<i32>,
+        values: &mut Buffer<f32>,
     ) {
-        self.note(Err(no_log_probabilities()));
+        self.note(self.tell_log_probabilities(logits, vocabulary, drawn, index, count, tokens, values));
     }
 
     fn held_tokens(

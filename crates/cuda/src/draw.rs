@@ -1,6 +1,8 @@
 //! Draws, acceptance, and the drafter's rows and chain.
 
-use forerunner_tensor::{Accepted, DeviceError, DeviceWindow, DrawRow, DrawTables, MarkovHead, Rows, bf16};
+use forerunner_tensor::{
+    ALTERNATIVES, Accepted, DeviceError, DeviceWindow, DrawRow, DrawTables, MarkovHead, Rows, bf16,
+};
 
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
@@ -107,6 +109,21 @@ struct HeldParams {
 // SAFETY: `HeldParams` of `draw.cuh`.
 unsafe impl Params for HeldParams {}
 
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LogProbabilityParams {
+    logits: Address,
+    drawn: Address,
+    index: Address,
+    tokens: Address,
+    values: Address,
+    vocabulary: i32,
+    reserved: i32,
+}
+
+// SAFETY: `LogProbabilityParams` of `draw.cuh`.
+unsafe impl Params for LogProbabilityParams {}
+
 /// What the chain of all blocks reads and writes.
 pub(crate) struct Chain<'a> {
     pub(crate) head: &'a MarkovHead<CudaDevice>,
@@ -166,6 +183,28 @@ impl CudaDevice {
             size: 0,
             reserved: 0,
         })
+    }
+
+    pub(crate) fn tell_log_probabilities(
+        &self,
+        logits: &Buffer<f32>,
+        vocabulary: usize,
+        drawn: &Buffer<i32>,
+        index: &Buffer<i32>,
+        count: usize,
+        tokens: &Buffer<i32>,
+        values: &Buffer<f32>,
+    ) -> Result<(), DeviceError> {
+        let params = LogProbabilityParams {
+            logits: logits.address(),
+            drawn: drawn.address(),
+            index: index.first(count),
+            tokens: tokens.first(count * (1 + ALTERNATIVES)),
+            values: values.first(count * (1 + ALTERNATIVES)),
+            vocabulary: vocabulary as i32,
+            reserved: 0,
+        };
+        self.launch_rows(Kernel::LogProbabilities, Grid::new(count, 1, DRAW_THREADS), &params)
     }
 
     pub(crate) fn accept_windows(

@@ -37,6 +37,7 @@ kernels! {
     GroupEntries = "group_entries",
     CombineExperts = "combine_experts",
     Draw = "draw",
+    LogProbabilities = "log_probabilities",
     Accept = "accept",
     HeldTokens = "held_tokens",
     DraftRows = "draft_rows",
