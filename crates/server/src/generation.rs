@@ -64,7 +64,7 @@ pub(crate) struct GenerationFields {
     return_token_ids: Option<bool>,
     /// Whether replies say where each token comes from.
     token_origins: Option<bool>,
-    /// Replies asked for, as many as there are lanes at most.
+    /// Replies asked for, as many as there are lanes at most; one where an endpoint answers with one.
     #[schema(minimum = 1)]
     n: Option<usize>,
     /// The same as `n`, or absent.
@@ -130,6 +130,14 @@ impl Generation {
             stop: stop_rule(fields)?,
         };
         Ok(Generation { request, format, choices })
+    }
+
+    /// Refuses more than one choice, for endpoints whose reply has no place for another.
+    pub(crate) fn single(self) -> Result<Self, ApiError> {
+        match self.choices {
+            1 => Ok(self),
+            more => Err(ApiError::value("n", &more.into(), "1, as this endpoint answers with one reply")),
+        }
     }
 
     /// Asks for log-probabilities with so many alternatives, if any; each endpoint has its own words for it.

@@ -42,7 +42,7 @@ pub(crate) async fn messages(
     let body = body?;
     request::check_limit(&body)?;
     let body = request::translated(&body)?;
-    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?.single()?;
     let prepare = async { ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await };
     let reading = prepare.await.map_err(|error| {
         error
@@ -71,7 +71,7 @@ pub(crate) async fn count_tokens(
 ) -> Result<Json<TokenCount>, MessagesError> {
     let body = request::translated(&body?)?;
     // What is refused there is refused here.
-    Generation::read(&body, service.engine.info(), &service.defaults)?;
+    Generation::read(&body, service.engine.info(), &service.defaults)?.single()?;
     let (prompt, _) = ChatPrompt::read(&body)?.encode(&service).await?;
     Ok(Json(TokenCount { input_tokens: prompt.len() }))
 }

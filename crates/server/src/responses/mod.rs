@@ -55,7 +55,7 @@ pub(crate) async fn responses(State(service): State<Arc<Service>>, body: Body) -
     };
     messages.extend(asked.messages.iter().cloned());
     let body = with_messages(&body, asked.instructions.as_deref(), &messages)?;
-    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?;
+    let mut generation = Generation::read(&body, service.engine.info(), &service.defaults)?.single()?;
     let prepare = async { ChatPrompt::read(&body)?.put_into(&mut generation.request, &service).await };
     let reading = prepare.await.map_err(|error| {
         error.renamed("response_format.json_schema", "text.format").renamed("response_format", "text.format")

@@ -76,6 +76,19 @@ fn a_wrong_field_is_refused_before_a_stream_opens() {
 }
 
 #[test]
+fn an_endpoint_of_one_reply_refuses_more() {
+    let world = World::new();
+    let body = |n: Value| json!({"n": n, "input": "Hi", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]});
+    for path in ["/v1/responses", "/v1/messages", "/v1/messages/count_tokens"] {
+        let answer = post(world.address, path, &body(json!(2)));
+        let message = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(message.starts_with("n is 2; accepted: 1, as"), "{message}");
+        assert_eq!(post(world.address, path, &body(json!(1))).status, 200, "{path}");
+    }
+}
+
+#[test]
 fn a_prompt_over_the_context_is_refused_with_both_numbers() {
     let world = World::new();
     for stream in [false, true] {
