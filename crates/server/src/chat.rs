@@ -12,13 +12,14 @@ use utoipa::ToSchema;
 
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::form::{Form, FormFields, ToolUse};
+use crate::form::{Form, FormFields};
 use crate::generation::{Generation, GenerationFields, alternatives};
 use crate::openapi::ReplyRefusals;
 use crate::parts::Reading;
 use crate::reply::{Endpoint, respond};
 use crate::service::Service;
 use crate::thinking::{Thinking, ThinkingFields};
+use crate::tool_use::ToolUse;
 use crate::types::Completion;
 
 /// What only a chat request says. Messages and tools are for the template to read.
@@ -29,7 +30,7 @@ struct ChatFields {
     /// Each as `{"type": "function", "function": {"name", "description", "parameters"}}`.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Map<String, Value>>>,
-    /// "none", "auto", "required", or a function by its name.
+    /// "none", "auto", "required", a function by its name, or `{"type": "allowed_tools", ...}` with some of the tools.
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     tool_choice: Value,

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use crate::error::ApiError;
 use crate::service::Service;
+use crate::tool_use::ToolUse;
 
 /// How long a grammar may take to compile. Ordinary schemas take milliseconds.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -40,41 +41,6 @@ pub(crate) struct FormFields {
     guided_json_object: Option<bool>,
 }
 
-/// What a request says about calling its tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ToolUse {
-    /// Not at all.
-    Never,
-    /// As the model likes.
-    Auto,
-    /// At least one call, of whichever tool.
-    Required,
-    /// At least one call, of this tool.
-    Named(String),
-}
-
-const ACCEPTED_CHOICES: &str =
-    r#""none", "auto", "required", or {"type": "function", "function": {"name": ...}}"#;
-
-impl ToolUse {
-    /// Reads a `tool_choice`, in the words of either of OpenAI's APIs.
-    pub(crate) fn read(choice: &Value) -> Result<Self, ApiError> {
-        let refused = || ApiError::value("tool_choice", choice, ACCEPTED_CHOICES);
-        match choice.as_str() {
-            _ if choice.is_null() => Ok(ToolUse::Auto),
-            Some("auto") => Ok(ToolUse::Auto),
-            Some("none") => Ok(ToolUse::Never),
-            Some("required") => Ok(ToolUse::Required),
-            Some(_) => Err(refused()),
-            None if choice["type"] == "function" => {
-                let name = choice["function"].get("name").unwrap_or(&choice["name"]);
-                name.as_str().map(|name| ToolUse::Named(name.to_owned())).ok_or_else(refused)
-            }
-            None => Err(refused()),
-        }
-    }
-}
-
 impl Form {
     /// The form of a chat reply: of its calls where there must be some, or else of its answer.
     pub(crate) fn of_chat(
@@ -84,20 +50,16 @@ impl Form {
         many_calls: bool,
     ) -> Result<Option<Form>, ApiError> {
         let answer = Form::of_answer(fields)?;
-        let choice = match tool_use {
-            ToolUse::Required => ToolChoice::Required,
-            ToolUse::Named(name) => ToolChoice::Named(name.clone()),
-            ToolUse::Never | ToolUse::Auto => ToolChoice::Auto,
-        };
+        let choice = tool_use.choice();
         let Some(tools) = tools else {
-            if matches!(choice, ToolChoice::Auto) {
+            if !tool_use.needs_tools() {
                 return Ok(answer);
             }
-            let message = "tool_choice asks for a call, and there are no tools; accepted: with tools";
+            let message = "tool_choice is about tools, and there are no tools; accepted: with tools";
             return Err(ApiError::field("tool_choice", message));
         };
         let tools = ToolGrammar {
-            tools: Value::Array(tools.to_vec()),
+            tools: tool_use.permitted(tools)?.into(),
             choice,
             calls_max: if many_calls { 0 } else { 1 },
         };
@@ -107,7 +69,7 @@ impl Form {
                 let calls = ToolGrammar { choice: ToolChoice::Required, ..tools };
                 Some(Form { field, spec: GrammarSpec::AnyOf(vec![GrammarSpec::Tools(calls), spec]) })
             }
-            None if may_answer => {
+            None if may_answer && !tool_use.needs_tools() => {
                 tools.is_strict().then_some(Form { field: "tools", spec: GrammarSpec::Tools(tools) })
             }
             _ => Some(Form { field: "tool_choice", spec: GrammarSpec::Tools(tools) }),
@@ -372,15 +334,23 @@ mod tests {
         }
         let strict = form(Some(&[strict]), json!(null), json!({})).unwrap();
         assert!(matches!(strict, Some(GrammarSpec::Tools(tools)) if tools.choice == ToolChoice::Auto));
+        let among = |mode: &str, names: &[&str]| {
+            let allowed: Vec<Value> = names.iter().map(|name| named(name)).collect();
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}})
+        };
+        let other = json!({"type": "function", "function": {"name": "other"}});
+        for (mode, expected) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
+            let spec = form(Some(&[other.clone(), tool.clone()]), among(mode, &["f"]), json!({})).unwrap();
+            let Some(GrammarSpec::Tools(held)) = spec else { panic!("{spec:?}") };
+            assert_eq!((held.choice, held.tools), (expected, json!([tool])));
+        }
         let either = form(Some(tools), json!("auto"), json!({"response_format": {"type": "json_object"}}));
         assert!(matches!(either.unwrap(), Some(GrammarSpec::AnyOf(forms)) if forms.len() == 2));
         for (tools, choice) in [
             (None, json!("required")),
             (None, named("f")),
-            (Some(tools), json!("any")),
-            (Some(tools), json!({"type": "function"})),
-            (Some(tools), json!({"type": "allowed_tools", "tools": []})),
-            (Some(tools), json!(1)),
+            (None, among("auto", &["f"])),
+            (Some(tools), among("auto", &["f", "g"])),
         ] {
             let error = form(tools, choice.clone(), json!({})).unwrap_err();
             assert_eq!(error.param.as_deref(), Some("tool_choice"), "{choice}");

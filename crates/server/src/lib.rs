@@ -35,6 +35,7 @@ mod stream;
 mod telling;
 mod thinking;
 mod tokenize;
+mod tool_use;
 mod types;
 mod unsupported;
 

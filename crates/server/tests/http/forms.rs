@@ -86,10 +86,12 @@ fn every_choice_of_a_request_is_held_to_the_form() {
 fn forced_tool_calls_are_calls_of_the_tools() {
     let world = World::new();
     let named = json!({"type": "function", "function": {"name": "tides"}});
+    let allowed = json!({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}});
     let cases = [
         (json!({"tool_choice": "required"}), &["weather", "tides"][..], 9),
         (json!({"tool_choice": "required", "parallel_tool_calls": false}), &["weather", "tides"], 1),
         (json!({"tool_choice": named, "parallel_tool_calls": false}), &["tides"], 1),
+        (json!({"tool_choice": allowed, "parallel_tool_calls": false}), &["tides"], 1),
     ];
     for (more, names, most) in cases {
         for seed in 0..5 {
@@ -128,6 +130,26 @@ fn strict_tools_are_followed_when_the_model_calls_and_texts_stay_texts() {
     let held = post(world.address, CHAT, &chat("Weather?", json!({"max_tokens": 60, "tools": tools()})));
     let message = held.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(message.contains("does not allow"), "{} {message}", held.status);
+}
+
+/// The script insists on its call; a model that draws under the mask could not where that tool is not allowed.
+#[test]
+fn a_model_that_may_call_some_of_its_tools_calls_no_other() {
+    let world = World::scripted("I look.<|tool_call_start|>[tides(city='Rome')]<|tool_call_end|>");
+    let ask = |name: &str| {
+        let allowed =
+            json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": name}]});
+        let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"properties": {"city": {"type": "string"}}}});
+        let tools = [function("weather"), function("tides")];
+        let body =
+            json!({"input": "Tides?", "tools": tools, "tool_choice": allowed, "max_output_tokens": 60});
+        let answer = post(world.address, "/v1/responses", &body).json();
+        (answer["output"][1]["name"].clone(), answer["tool_choice"] == allowed, answer)
+    };
+    let (name, is_echoed, answer) = ask("tides");
+    assert_eq!((&name, is_echoed), (&json!("tides"), true), "{answer}");
+    let refused = ask("weather").2["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(refused.contains("does not allow"), "{refused}");
 }
 
 #[test]
