@@ -62,6 +62,9 @@ impl Thinking {
             budgets.into_iter().filter_map(|(field, tokens)| Some((field, Value::from(tokens?))));
         let in_thinking = fields.thinking.as_ref().map(|thinking| thinking["budget_tokens"].clone());
         let in_thinking = in_thinking.filter(|budget| !budget.is_null());
+        if let Some(budget) = in_thinking.as_ref().filter(|budget| !budget.is_u64()) {
+            return Err(ApiError::value("thinking.budget_tokens", budget, "a number of tokens"));
+        }
         let budget = budgets.next().or(in_thinking.map(|budget| ("thinking.budget_tokens", budget)));
         let in_object = fields.reasoning.and_then(|reasoning| reasoning.effort);
         let effort = fields.reasoning_effort.map(|effort| (EFFORT, effort));
@@ -183,6 +186,18 @@ mod tests {
         assert_eq!(said(&body, &template), Ok(expected));
         let body = json!({"reasoning": {"max_tokens": 7}});
         assert_eq!(said(&body, &template), Ok(json!({"thinking_budget": 7})));
+    }
+
+    #[test]
+    fn a_budget_is_a_number_of_tokens() {
+        for budget in [json!("many"), json!(-1), json!(1.5), json!([])] {
+            let body = json!({"thinking": {"type": "enabled", "budget_tokens": budget}});
+            let error = Thinking::read(&Body::parse(body.to_string().as_bytes()).unwrap()).unwrap_err();
+            assert_eq!(
+                error.message,
+                format!("thinking.budget_tokens is {budget}; accepted: a number of tokens")
+            );
+        }
     }
 
     /// As LFM2.5's, whose models think whatever they are told.
