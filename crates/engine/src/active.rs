@@ -6,7 +6,7 @@ use forerunner_lanes::{Delivery, Finish, SequenceStatistics, TokenId};
 use forerunner_text::{Detokenizer, StopStrings};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::request::{Event, FinishReason, Statistics, ToldToken};
+use crate::request::{Event, Fault, FinishReason, Statistics, ToldToken};
 use crate::teller::Teller;
 
 /// A reply whose sequence is in the lanes.
@@ -80,7 +80,11 @@ impl ActiveReply {
         };
         let reason = match &finished.reason {
             Finish::Failed(message) => {
-                self.fail(message);
+                self.fail(Fault::Engine, message);
+                return Progress::Ended;
+            }
+            Finish::DeadEnd(message) => {
+                self.fail(Fault::Form, message);
                 return Progress::Ended;
             }
             Finish::Stop => FinishReason::Stop,
@@ -97,8 +101,8 @@ impl ActiveReply {
     }
 
     /// Tells the holder that the reply will not be whole.
-    pub(crate) fn fail(&self, message: &str) {
-        self.send(Event::Failed { message: message.into() });
+    pub(crate) fn fail(&self, fault: Fault, message: &str) {
+        self.send(Event::Failed { fault, message: message.into() });
     }
 
     fn tell(&mut self, delivery: &Delivery, index: usize, text: String) {

@@ -1,6 +1,6 @@
 //! A grammar as the scheduler takes it.
 
-use forerunner_lanes::TokenId;
+use forerunner_lanes::{ConstraintError, TokenId};
 use forerunner_text::{Constraint, TextError, WindowMasks};
 
 /// Holds a sequence to a grammar.
@@ -19,8 +19,8 @@ impl GrammarConstraint {
 }
 
 impl forerunner_lanes::Constraint for GrammarConstraint {
-    fn advance(&mut self, token: TokenId) -> Result<(), String> {
-        self.constraint.advance(token).map_err(|error| error.to_string())
+    fn advance(&mut self, token: TokenId) -> Result<(), ConstraintError> {
+        self.constraint.advance(token).map_err(why)
     }
 
     fn forced(&mut self, tokens: &mut Vec<TokenId>) {
@@ -31,12 +31,17 @@ impl forerunner_lanes::Constraint for GrammarConstraint {
         self.constraint.permitted(drafts)
     }
 
-    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<(), String> {
-        let made = self.constraint.masks_for_window(drafts, &mut self.window);
-        made.map_err(|error: TextError| error.to_string())?;
-        let permitted = self.window.permitted;
-        assert_eq!(permitted, drafts.len(), "drafts of a window that its grammar forbids");
+    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<usize, ConstraintError> {
+        self.constraint.masks_for_window(drafts, &mut self.window).map_err(why)?;
         (0..self.window.rows()).for_each(|row| words.extend_from_slice(self.window.row(row)));
-        Ok(())
+        Ok(self.window.permitted)
+    }
+}
+
+/// Whether the grammar is at fault, or the target, which has not kept to it.
+fn why(error: TextError) -> ConstraintError {
+    match error {
+        TextError::TokenNotAllowed { .. } => ConstraintError::Forbidden(error.to_string()),
+        error => ConstraintError::DeadEnd(error.to_string()),
     }
 }

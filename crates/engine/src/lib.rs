@@ -18,8 +18,8 @@ mod thread;
 pub use device_target::{DeviceTarget, TargetOptions, kept_page_bytes};
 pub use handle::{Engine, EngineHandle};
 pub use request::{
-    Counts, EngineInfo, Event, FinishReason, Reply, Request, RequestError, Statistics, Status, StopRule,
-    ToldToken,
+    Counts, EngineInfo, Event, Fault, FinishReason, Reply, Request, RequestError, Statistics, Status,
+    StopRule, ToldToken,
 };
 
 // What a request and the counts are made of, so that their users need not know the scheduler.

@@ -97,11 +97,22 @@ pub enum Event {
         /// How it went.
         statistics: Statistics,
     },
-    /// The engine failed; the reply is not whole.
+    /// The reply is not whole, and will not be.
     Failed {
+        /// Whose fault it is.
+        fault: Fault,
         /// What went wrong.
         message: String,
     },
+}
+
+/// What a reply failed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The engine or its device.
+    Engine,
+    /// The form that the request holds its reply to: it leads nowhere from some point on.
+    Form,
 }
 
 /// A token of a reply, told when all of its text is out. The texts of a reply's told tokens, joined, are its text:

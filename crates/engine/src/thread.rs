@@ -14,7 +14,7 @@ use crate::active::{ActiveReply, Progress};
 use crate::constraint::GrammarConstraint;
 use crate::counter::Counter;
 use crate::handle::Shared;
-use crate::request::{Event, FinishReason, Request};
+use crate::request::{Event, Fault, FinishReason, Request};
 use crate::teller::Teller;
 
 /// What the engine thread is told.
@@ -84,7 +84,7 @@ impl EngineThread {
             self.publish();
         }
         for (_, reply) in self.active.drain() {
-            reply.fail("the engine is stopping");
+            reply.fail(Fault::Engine, "the engine is stopping");
         }
     }
 
@@ -144,7 +144,7 @@ impl EngineThread {
             (_, Err(error)) => error.to_string(),
         };
         self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
-        let _ = events.send(Event::Failed { message: refusal });
+        let _ = events.send(Event::Failed { fault: Fault::Engine, message: refusal });
     }
 
     fn submit_sequence(&mut self, request: Request) -> Result<SequenceId, SubmitError> {

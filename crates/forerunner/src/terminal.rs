@@ -51,7 +51,7 @@ pub(crate) fn reply(
                 writeln!(out)?;
                 return Ok(TerminalReply { text: whole, statistics });
             }
-            Event::Failed { message } => bail!("the engine failed: {message}"),
+            Event::Failed { message, .. } => bail!("the engine failed: {message}"),
         }
     }
     bail!("the engine stopped before the reply was whole")

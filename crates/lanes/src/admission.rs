@@ -23,7 +23,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
                     self.waiting.push_front(sequence);
                     return;
                 }
-                Err(error) => self.fail(sequence, &error),
+                Err(error) => self.fail(sequence, Finish::from(&error)),
             }
         }
     }
@@ -39,10 +39,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.target.open(lane, &open)
     }
 
-    pub(crate) fn fail(&mut self, sequence: Sequence, error: &TargetError) {
+    /// Ends a sequence that has no lane before its end.
+    pub(crate) fn fail(&mut self, sequence: Sequence, reason: Finish) {
         self.totals.failed += 1;
-        let finished =
-            Finished { reason: Finish::Failed(error.to_string()), statistics: sequence.statistics };
+        let finished = Finished { reason, statistics: sequence.statistics };
         let tokens = Committed::new(&[], 0, Origin::Plain);
         self.deliveries.push(Delivery {
             id: sequence.id,

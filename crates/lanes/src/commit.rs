@@ -124,14 +124,11 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let finish = match end {
             Some(End::Stop) => Some(Finish::Stop),
             Some(End::Length) => Some(Finish::Length),
-            None => sequence.follow(&tokens, self.round).err().map(Finish::Failed),
+            None => sequence.follow(&tokens, self.round).err().map(Finish::from),
         };
         let finished = finish.map(|reason| {
-            let count = if matches!(reason, Finish::Failed(_)) {
-                &mut self.totals.failed
-            } else {
-                &mut self.totals.finished
-            };
+            let totals = &mut self.totals;
+            let count = if reason.is_failure() { &mut totals.failed } else { &mut totals.finished };
             *count += 1;
             Box::new(Finished { reason, statistics: self.release(lane).statistics })
         });
@@ -145,7 +142,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         if let [window] = &self.plan.windows[..] {
             let lane = window.lane;
             let sequence = self.release(lane);
-            return self.fail(sequence, error);
+            return self.fail(sequence, error.into());
         }
         for window in &self.plan.windows {
             self.running[window.lane].as_mut().expect("a planned lane runs a sequence").suspect = true;

@@ -9,13 +9,22 @@ use crate::target::{HeldDraft, MAX_WINDOW, RowMask, TokenId, Window};
 /// model may still spell it by other tokens.
 const FORCED_PRIOR: f32 = 0.95;
 
+/// Why a constraint cannot go on; the text says more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConstraintError {
+    /// A token was drawn that its mask forbade.
+    Forbidden(String),
+    /// The form leads nowhere from here: nothing may follow, or more than can be followed.
+    DeadEnd(String),
+}
+
 /// Holds a reply to a form, such as a grammar's.
 ///
 /// # Contract
 /// Everything it says is a function of the tokens that it has taken: never of what was asked in between.
 pub trait Constraint: fmt::Debug + Send {
     /// Takes a committed token, which its mask allowed.
-    fn advance(&mut self, token: TokenId) -> Result<(), String>;
+    fn advance(&mut self, token: TokenId) -> Result<(), ConstraintError>;
 
     /// Appends tokens that are likely to follow because the form leaves their text no choice. They are drafts:
     /// masks have the last word. Stop tokens are not among them.
@@ -25,8 +34,18 @@ pub trait Constraint: fmt::Debug + Send {
     fn permitted(&mut self, drafts: &[TokenId]) -> usize;
 
     /// Appends the mask of the next draw, and those of the draws after each of `drafts`, which are permitted. All
-    /// have the same number of words ([`RowMask::allowed`]) and allow at least one token.
-    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<(), String>;
+    /// have the same number of words ([`RowMask::allowed`]) and allow at least one token. Returns how many of the drafts
+    /// have such a mask: where one leads to a dead end, that is for the reply to find out if it draws it.
+    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<usize, ConstraintError>;
+}
+
+/// Why a planned window cannot have its masks.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// Its reply cannot go on.
+    End(ConstraintError),
+    /// What follows its first drafts, so many, leads nowhere.
+    Draft(usize),
 }
 
 /// A sequence's constraint, and what follows from it for its next window.
@@ -64,7 +83,7 @@ impl Constrained {
         committed: &[TokenId],
         held: &mut Vec<HeldDraft>,
         copy: &[TokenId],
-    ) -> Result<(), String> {
+    ) -> Result<(), ConstraintError> {
         committed.iter().try_for_each(|&token| self.constraint.advance(token))?;
         self.tokens.clear();
         self.tokens.extend(held.iter().map(|draft| draft.token));
@@ -75,6 +94,12 @@ impl Constrained {
             self.constraint.forced(&mut self.forced);
         }
         Ok(())
+    }
+
+    /// Keeps the first `count` drafts of every kind.
+    pub(crate) fn cut(&mut self, count: usize) {
+        self.copied = self.copied.min(count);
+        self.forced.truncate(count);
     }
 
     /// The first `most` forced tokens.
@@ -104,9 +129,13 @@ impl Masks {
         window: &Window,
         drafts: &[TokenId],
         constrained: &mut Constrained,
-    ) -> Result<(), String> {
+    ) -> Result<(), Obstacle> {
         self.draws.extend((0..=window.drafts).map(|draw| (index, draw)));
-        constrained.constraint.masks(drafts, &mut self.words)
+        match constrained.constraint.masks(drafts, &mut self.words) {
+            Ok(count) if count < drafts.len() => Err(Obstacle::Draft(count)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Obstacle::End(error)),
+        }
     }
 
     /// A defect planted for tests: each mask but the last goes to the draw after its own.

@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 
+use crate::constraint::ConstraintError;
 use crate::sequence::SequenceId;
 use crate::statistics::SequenceStatistics;
-use crate::target::{MAX_WINDOW, TokenId, TokenLogprob};
+use crate::target::{MAX_WINDOW, TargetError, TokenId, TokenLogprob};
 
 /// What one step did for one sequence.
 #[derive(Debug, Clone)]
@@ -45,6 +46,30 @@ pub enum Finish {
     Length,
     /// The target could not hold it or failed on it; the text says why.
     Failed(String),
+    /// Its constraint's form leads nowhere; the text says where.
+    DeadEnd(String),
+}
+
+impl Finish {
+    /// Whether it ended before its end.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Finish::Failed(_) | Finish::DeadEnd(_))
+    }
+}
+
+impl From<ConstraintError> for Finish {
+    fn from(error: ConstraintError) -> Self {
+        match error {
+            ConstraintError::Forbidden(message) => Finish::Failed(message),
+            ConstraintError::DeadEnd(message) => Finish::DeadEnd(message),
+        }
+    }
+}
+
+impl From<&TargetError> for Finish {
+    fn from(error: &TargetError) -> Self {
+        Finish::Failed(error.to_string())
+    }
 }
 
 /// Where a committed token comes from. The target draws all of them; this says what it cost to get this one.

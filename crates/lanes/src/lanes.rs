@@ -8,7 +8,7 @@ use crate::band::band;
 use crate::calibrate::ConfidenceSample;
 use crate::chances::{Calibration, Rates};
 use crate::clock::{Clock, SystemClock};
-use crate::constraint::{Constraint, Masks};
+use crate::constraint::{Constraint, Masks, Obstacle};
 use crate::cost::CostTable;
 use crate::deliver::Delivery;
 use crate::guard::Side;
@@ -257,18 +257,27 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         }
     }
 
-    /// Plans the next round and its masks. A reply whose constraint cannot go on ends here.
+    /// Plans the next round and its masks. A reply whose constraint cannot go on ends here, and drafts that would lead it
+    /// there are none.
     fn plan_masked(&mut self) {
         self.plan(None);
-        while let Err((lane, message)) = self.mask() {
-            let sequence = self.release(lane);
-            self.fail(sequence, &TargetError::Failed(message));
+        while let Err((lane, obstacle)) = self.mask() {
+            match obstacle {
+                Obstacle::End(error) => {
+                    let sequence = self.release(lane);
+                    self.fail(sequence, error.into());
+                }
+                Obstacle::Draft(count) => {
+                    let sequence = self.running[lane].as_mut().expect("a planned lane runs a sequence");
+                    sequence.cut_drafts(count);
+                }
+            }
             self.plan(None);
         }
     }
 
-    /// Makes the masks of the planned round; the lane whose constraint cannot go on, if there is one.
-    fn mask(&mut self) -> Result<(), (usize, String)> {
+    /// Makes the masks of the planned round; the lane whose window cannot have them, if there is one.
+    fn mask(&mut self) -> Result<(), (usize, Obstacle)> {
         self.masks.clear();
         for (index, window) in self.plan.windows.iter().enumerate().filter(|(_, window)| window.draws) {
             let sequence = self.running[window.lane].as_mut().expect("a planned lane runs a sequence");
@@ -279,7 +288,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             if let Some(constrained) = &mut sequence.constrained {
                 let drafts = &self.plan.tokens[window.tokens.end - window.drafts..window.tokens.end];
                 let added = self.masks.add(index, window, drafts, constrained);
-                added.map_err(|message| (window.lane, message))?;
+                added.map_err(|obstacle| (window.lane, obstacle))?;
             }
         }
         Ok(())

@@ -46,7 +46,7 @@ mod turns;
 pub use calibrate::ConfidenceSample;
 pub use chances::Calibration;
 pub use clock::{Clock, SystemClock};
-pub use constraint::Constraint;
+pub use constraint::{Constraint, ConstraintError};
 pub use cost::{CostTable, HoldCosts};
 pub use cost_text::CostTextError;
 pub use deliver::{Committed, Delivery, Finish, Finished, Origin};

@@ -1,7 +1,7 @@
 //! A sequence: its tokens, how many of them the target holds, and what it has learnt about its drafts.
 
 use crate::chances::Rates;
-use crate::constraint::{Constrained, Constraint};
+use crate::constraint::{Constrained, Constraint, ConstraintError};
 use crate::copies::Copies;
 use crate::depth::HoldState;
 use crate::statistics::{DraftOff, SequenceStatistics};
@@ -223,11 +223,17 @@ impl Sequence {
     }
 
     /// Takes committed tokens, after which the reply goes on, to its constraint.
-    pub(crate) fn follow(&mut self, committed: &[TokenId], round: u64) -> Result<(), String> {
+    pub(crate) fn follow(&mut self, committed: &[TokenId], round: u64) -> Result<(), ConstraintError> {
         let most = self.most_drafts();
         let Some(constrained) = &mut self.constrained else { return Ok(()) };
         let copy = self.copies.as_ref().map_or(&[][..], |copies| copies.propose(&self.tokens, round, most));
         constrained.follow(committed, &mut self.held.drafts, copy)
+    }
+
+    /// Keeps the first `count` drafts of every kind for its next window.
+    pub(crate) fn cut_drafts(&mut self, count: usize) {
+        self.held.drafts.truncate(count);
+        self.constrained.iter_mut().for_each(|constrained| constrained.cut(count));
     }
 
     /// Drafts that a window may have: the last token that the reply may have needs no row.

@@ -156,7 +156,7 @@ pub struct Totals {
     pub finished: u64,
     /// Sequences cancelled.
     pub cancelled: u64,
-    /// Sequences that the target could not hold or failed on.
+    /// Sequences that the target could not hold or failed on, and those whose constraint led nowhere.
     pub failed: u64,
 }
 

@@ -47,6 +47,11 @@ impl ApiError {
         ApiError { param: Some(field.into()), ..ApiError::bad_request(message) }
     }
 
+    /// The form that a reply was held to led nowhere: the caller's fault, which shows only in the middle of a reply.
+    pub(crate) fn dead_end(message: impl Into<String>) -> Self {
+        ApiError { code: Some("form_dead_end"), ..ApiError::bad_request(message) }
+    }
+
     /// A field holds something that is not accepted.
     pub(crate) fn value(field: &str, found: &Value, accepted: &str) -> Self {
         ApiError::field(field, format!("{field} is {}; accepted: {accepted}", shown(found)))

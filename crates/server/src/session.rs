@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use forerunner_engine::{Event, Reply, Request, Statistics, TokenId, ToldToken};
+use forerunner_engine::{Event, Fault, Reply, Request, Statistics, TokenId, ToldToken};
 use forerunner_text::ReplyEvent;
 
 use crate::error::ApiError;
@@ -127,7 +127,10 @@ impl Choice {
                 let events = self.reader.finish();
                 Step::Finished { events, ending: self.reader.ending(reason), statistics }
             }
-            Some(Event::Failed { message }) => Step::Failed(ApiError::internal(message)),
+            Some(Event::Failed { fault: Fault::Engine, message }) => {
+                Step::Failed(ApiError::internal(message))
+            }
+            Some(Event::Failed { fault: Fault::Form, message }) => Step::Failed(ApiError::dead_end(message)),
             None => Step::Failed(ApiError::stopping()),
         }
     }

@@ -121,6 +121,16 @@ pub enum TextError {
         /// What is wrong with it.
         message: String,
     },
+    /// A grammar leads nowhere from some point of a reply on.
+    #[error("{what} leads nowhere after {after:?}: {message}")]
+    DeadEnd {
+        /// Which kind of grammar.
+        what: &'static str,
+        /// The end of the reply so far.
+        after: String,
+        /// What is wrong there.
+        message: String,
+    },
     /// A tool is described in a way that its calls cannot be held to.
     #[error("tools[{index}]{field} is {found}, accepted is {accepted}")]
     Tool {
@@ -167,6 +177,7 @@ impl TextError {
                 | EmptyStop { .. }
                 | Encode { .. }
                 | Grammar { .. }
+                | DeadEnd { .. }
                 | Tool { .. }
                 | UnknownTool { .. }
         )

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use forerunner_text::{
     Constraint, GrammarSpec, Grammars, TextError, ThoughtStart, Tokenizer, ToolChoice, ToolGrammar,
+    WindowMasks,
 };
 use serde_json::json;
 use support::{Random, tokenizer};
@@ -279,6 +280,40 @@ fn a_loose_schema_is_followed_as_far_as_it_is_understood() {
     assert!(Constraint::new(&grammars, &required(tool(true))).is_err());
     let loose = Constraint::new(&grammars, &required(tool(false))).unwrap();
     assert!(accepts(&loose, "<|tool_call_start|>[f(a={\"a\": \"blue\"})]<|tool_call_end|>"));
+}
+
+/// A text of two ways on, of which one ends in nothing: no letter is two letters.
+fn half_dead() -> GrammarSpec {
+    GrammarSpec::Lark("start: \"so \" (\"good\" | \"bad\" NOTHING)\nNOTHING: /x/ & /y/\n".to_owned())
+}
+
+#[test]
+fn a_dead_end_is_named_with_the_text_before_it() {
+    let tokenizer = tokenizer();
+    let mut constraint = Constraint::new(&grammars(&tokenizer), &half_dead()).unwrap();
+    for token in tokenizer.encode("so bad", false).unwrap() {
+        constraint.advance(token).unwrap();
+    }
+    let error = constraint.mask(&mut [0; 256]).unwrap_err();
+    assert!(error.is_callers_fault());
+    let expected = "the Lark grammar leads nowhere after \"so bad\": no text follows it";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn drafts_that_lead_to_a_dead_end_are_cut_and_the_other_way_stays() {
+    let tokenizer = tokenizer();
+    let mut constraint = Constraint::new(&grammars(&tokenizer), &half_dead()).unwrap();
+    let (good, bad) =
+        (tokenizer.encode("so good", false).unwrap(), tokenizer.encode("so bad", false).unwrap());
+    let mut masks = WindowMasks::default();
+    for _ in 0..2 {
+        constraint.masks_for_window(&bad, &mut masks).unwrap();
+        assert_eq!((masks.permitted, masks.rows()), (bad.len() - 1, bad.len()));
+        constraint.masks_for_window(&good, &mut masks).unwrap();
+        assert_eq!((masks.permitted, masks.rows()), (good.len(), good.len() + 1));
+    }
+    assert!(accepts(&constraint, "so good"));
 }
 
 #[test]

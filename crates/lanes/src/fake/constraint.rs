@@ -1,7 +1,7 @@
 //! The fake constraint: what may follow is a hash of all tokens before.
 
 use super::random::{fold, unit};
-use crate::constraint::Constraint;
+use crate::constraint::{Constraint, ConstraintError};
 use crate::target::{MAX_WINDOW, TokenId};
 
 /// A form made of hashes: some histories force a token. After half of them it alone may follow, and after the others it
@@ -42,9 +42,9 @@ impl FakeConstraint {
 }
 
 impl Constraint for FakeConstraint {
-    fn advance(&mut self, token: TokenId) -> Result<(), String> {
+    fn advance(&mut self, token: TokenId) -> Result<(), ConstraintError> {
         if !self.allows(token) {
-            return Err(format!("token {token} may not follow"));
+            return Err(ConstraintError::Forbidden(format!("token {token} may not follow")));
         }
         self.state = fold(self.state, u64::from(token));
         self.taken += 1;
@@ -70,17 +70,19 @@ impl Constraint for FakeConstraint {
         drafts.iter().take_while(permits).count()
     }
 
-    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<(), String> {
+    fn masks(&mut self, drafts: &[TokenId], words: &mut Vec<u32>) -> Result<usize, ConstraintError> {
         if self.taken >= self.breaks_after {
-            return Err(format!("the form was told to break after {} tokens", self.breaks_after));
+            let message = format!("the form was told to break after {} tokens", self.breaks_after);
+            return Err(ConstraintError::DeadEnd(message));
         }
         let mut state = self.state;
         self.form.push_mask(state, words);
-        for &draft in drafts {
+        let count = drafts.len().min(self.breaks_after - self.taken - 1);
+        for &draft in &drafts[..count] {
             state = fold(state, u64::from(draft));
             self.form.push_mask(state, words);
         }
-        Ok(())
+        Ok(count)
     }
 }
 

@@ -278,7 +278,7 @@ impl Writer for EventWriter {
             }
             Step::Failed(error) => {
                 self.start(frames);
-                let response = Box::new(self.label.failed(&error.message));
+                let response = Box::new(self.label.failed(&error));
                 self.event(EventBody::Failed { response }, frames);
             }
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::request::{Asked, Echoed};
+use crate::error::ApiError;
 use crate::generation::Generation;
 use crate::parts::{Call, Ending, Parts};
 use crate::random::random_id;
@@ -213,8 +214,9 @@ impl ResponseLabel {
     }
 
     /// The response when its making failed.
-    pub(super) fn failed(&self, message: &str) -> ResponseObject {
-        let failure = Failure { code: "server_error", message: message.to_owned() };
+    pub(super) fn failed(&self, error: &ApiError) -> ResponseObject {
+        let code = error.code.unwrap_or(error.kind);
+        let failure = Failure { code, message: error.message.clone() };
         ResponseObject { status: Status::Failed, error: Some(failure), ..self.in_progress() }
     }
 }

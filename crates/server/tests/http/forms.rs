@@ -266,6 +266,34 @@ fn a_form_that_cannot_be_followed_is_refused_before_a_stream_opens() {
     assert_eq!(reply["choices"][0]["message"]["content"], "\"a\"");
 }
 
+/// What shows only in the middle of a reply is the caller's fault all the same, and no other reply's.
+#[test]
+fn a_form_that_leads_nowhere_is_told_with_the_text_before_it() {
+    let world = World::new();
+    let dead = "start: \"so bad\" NOTHING\nNOTHING: /x/ & /y/\n";
+    for draft in [true, false] {
+        let mut body = chat("Hello", json!({"guided_grammar": dead, "draft": draft}));
+        body["prompt"] = json!("Hello");
+        body["input"] = json!("Hello");
+        for path in [CHAT, "/v1/completions", "/v1/responses", "/v1/messages"] {
+            body["stream"] = json!(false);
+            let answer = post(world.address, path, &body);
+            let error = answer.json()["error"].clone();
+            assert_eq!((answer.status, &error["type"]), (400, &json!("invalid_request_error")), "{path}");
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("the Lark grammar leads nowhere after \"so bad\""), "{message}");
+            body["stream"] = json!(true);
+            let streamed = post(world.address, path, &body);
+            let text = String::from_utf8(streamed.body).unwrap();
+            assert_eq!(streamed.status, 200);
+            assert!(text.contains("leads nowhere after") && !text.contains("server_error"), "{path}: {text}");
+        }
+        let code = post(world.address, CHAT, &body).chunks().last().unwrap()["error"]["code"].clone();
+        assert_eq!(code, "form_dead_end");
+    }
+    assert_eq!(post(world.address, CHAT, &chat("Hello", json!({}))).status, 200);
+}
+
 /// A switch that does nothing is worse than none, BigMoeOnEdge#82: the demo model's template has no thoughts.
 #[test]
 fn what_a_template_cannot_be_told_about_thinking_is_refused() {

@@ -5,6 +5,9 @@ use llguidance::Matcher;
 use super::{GrammarSpec, Grammars, compile};
 use crate::{TextError, ThoughtStart};
 
+/// How many of a reply's last tokens stand in an error that names where its grammar ended.
+const TOKENS_SHOWN: usize = 16;
+
 /// Where a reply is in its grammar.
 ///
 /// Everything here is a function of the grammar and of the tokens that [`advance`](Self::advance) took, in their order: masks
@@ -18,7 +21,7 @@ pub struct Constraint {
     matcher: Matcher,
     what: &'static str,
     /// Tokens taken, but for stop tokens.
-    tokens: usize,
+    tokens: Vec<u32>,
     /// Stop tokens taken: the matcher does not see them.
     stops: usize,
 }
@@ -28,7 +31,8 @@ pub struct Constraint {
 pub struct WindowMasks {
     words: Vec<u32>,
     rows: usize,
-    /// How many of the drafts the grammar permits. What comes after them, a stop token included, is not to be computed.
+    /// How many of the drafts the grammar permits and goes on after. What comes after them, a stop token included, is not
+    /// to be computed.
     pub permitted: usize,
 }
 
@@ -49,14 +53,20 @@ impl WindowMasks {
 /// A copy shares nothing that changes, so that replies cannot disturb one another.
 impl Clone for Constraint {
     fn clone(&self) -> Constraint {
-        let Constraint { ref grammars, ref matcher, what, tokens, stops } = *self;
-        Constraint { grammars: grammars.clone(), matcher: matcher.deep_clone(), what, tokens, stops }
+        let Constraint { grammars, matcher, what, tokens, stops } = self;
+        Constraint {
+            grammars: grammars.clone(),
+            matcher: matcher.deep_clone(),
+            what,
+            tokens: tokens.clone(),
+            stops: *stops,
+        }
     }
 }
 
 impl std::fmt::Debug for Constraint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (what, tokens, stops) = (self.what, self.tokens, self.stops);
+        let (what, tokens, stops) = (self.what, self.tokens.len(), self.stops);
         write!(f, "Constraint {{ what: {what:?}, tokens: {tokens}, stops: {stops} }}")
     }
 }
@@ -88,7 +98,7 @@ impl Constraint {
             .matcher(grammar)
             .map_err(|message| TextError::Grammar { what, message: tidy(&message) })?;
         let grammars = grammars.clone();
-        let mut constraint = Constraint { grammars, matcher, what, tokens: 0, stops: 0 };
+        let mut constraint = Constraint { grammars, matcher, what, tokens: Vec::new(), stops: 0 };
         constraint.try_out()?;
         Ok(constraint)
     }
@@ -102,7 +112,7 @@ impl Constraint {
         let Some(token) = (0..self.grammars.shared.vocabulary_size() as u32).find(is_allowed) else {
             return Ok(());
         };
-        self.advance(token)?;
+        self.advance(token).map_err(|error| self.failed(&error.to_string()))?;
         self.rollback(1)
     }
 
@@ -141,11 +151,13 @@ impl Constraint {
 
     /// Takes back the last tokens.
     pub fn rollback(&mut self, tokens: usize) -> Result<(), TextError> {
-        assert!(tokens <= self.tokens + self.stops, "{tokens} tokens of {}", self.tokens + self.stops);
+        let taken = self.tokens.len() + self.stops;
+        assert!(tokens <= taken, "{tokens} tokens of {taken}");
         let stops = tokens.min(self.stops);
         self.stops -= stops;
-        self.tokens -= tokens - stops;
-        self.matcher.rollback(tokens - stops).map_err(|error| self.failed(&error.to_string()))
+        let texts = tokens - stops;
+        self.tokens.truncate(self.tokens.len() - texts);
+        self.matcher.rollback(texts).map_err(|error| self.failed(&error.to_string()))
     }
 
     /// Tokens for the text that the grammar leaves no choice about, spelled as the tokenizer spells it.
@@ -194,18 +206,22 @@ impl Constraint {
     /// its grammar stays as it is.
     pub fn masks_for_window(&mut self, drafts: &[u32], masks: &mut WindowMasks) -> Result<(), TextError> {
         let words = self.grammars.shared.mask_words;
-        masks.permitted = self.permitted(drafts);
-        masks.rows = masks.permitted + 1;
-        masks.words.resize(words * masks.rows, 0);
+        let permitted = self.permitted(drafts);
+        masks.words.resize(words * (permitted + 1), 0);
         let (first, more) = masks.words.split_at_mut(words);
         self.mask(first)?;
+        // A matcher that meets a dead end has no way back. A copy has, and may share the lexer's memory.
+        let before = (self.matcher.clone(), self.tokens.len());
         let rows = drafts.iter().zip(more.chunks_mut(words));
-        let filled = rows.enumerate().try_for_each(|(row, (&draft, allowed))| {
-            let result = self.advance(draft).and_then(|()| self.mask(allowed));
-            result.map_err(|error| (row, error))
-        });
-        self.rollback(filled.as_ref().map_or_else(|(row, _)| *row, |()| masks.permitted))?;
-        filled.map_err(|(_, error)| error)
+        let goes_on = |(&draft, allowed): (&u32, &mut [u32])| {
+            self.advance(draft).and_then(|()| self.mask(allowed)).is_ok()
+        };
+        masks.permitted = rows.map(goes_on).take_while(|goes_on| *goes_on).count();
+        masks.rows = masks.permitted + 1;
+        masks.words.truncate(words * masks.rows);
+        self.matcher = before.0;
+        self.tokens.truncate(before.1);
+        Ok(())
     }
 
     fn stop(&mut self, token: u32) -> Result<(), TextError> {
@@ -223,12 +239,21 @@ impl Constraint {
         }
         let taken =
             self.matcher.try_consume_tokens(tokens).map_err(|error| self.failed(&error.to_string()))?;
-        self.tokens += taken;
+        self.tokens.extend_from_slice(&tokens[..taken]);
         Ok(taken)
     }
 
     fn failed(&self, message: &str) -> TextError {
-        TextError::Grammar { what: self.what, message: tidy(message) }
+        let (what, message) = (self.what, tidy(message));
+        if self.tokens.is_empty() {
+            return TextError::Grammar { what, message };
+        }
+        let recent = &self.tokens[self.tokens.len().saturating_sub(TOKENS_SHOWN)..];
+        let bytes: Vec<u8> = recent
+            .iter()
+            .flat_map(|&token| self.grammars.shared.tokenizer.token_bytes(token).iter().copied())
+            .collect();
+        TextError::DeadEnd { what, after: String::from_utf8_lossy(&bytes).into_owned(), message }
     }
 }
 
