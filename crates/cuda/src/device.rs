@@ -18,7 +18,7 @@ use crate::module::{Grid, Kernel, Module, Params};
 use crate::rounds::{self, Action, Rounds};
 use crate::rows::{CopyParams, NormParams};
 use crate::scratch::{Place, Scratch};
-use crate::weights::{Experts, Loader, Matrix, unsupported};
+use crate::weights::{Experts, Loader, Matrix};
 
 /// What can be chosen at start.
 #[derive(Debug, Clone, Copy)]

@@ -191,7 +191,7 @@ impl World {
                 assert_eq!(expected.len(), *max_tokens, "request {index} went past its stop token");
                 assert_eq!(reply.tokens, expected, "request {index}");
             }
-            Some(Finish::Failed(reason)) => {
+            Some(Finish::Failed(reason) | Finish::DeadEnd(reason)) => {
                 assert!(self.may_fail(request, reason), "request {index} failed: {reason}");
                 assert!(expected.starts_with(&reply.tokens), "request {index} before it failed");
             }
