@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod config;
 mod errors;
+mod leaving;
 mod replies;
 mod serving;
 mod shown;
