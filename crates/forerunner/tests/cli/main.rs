@@ -7,6 +7,7 @@ mod check;
 mod client;
 mod config;
 mod errors;
+mod field_reports;
 mod leaving;
 mod replies;
 mod serving;
