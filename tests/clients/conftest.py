@@ -2,37 +2,21 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+FOLDER = pathlib.Path(__file__).parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+
+from serving import Server
 
 KEY = "conversation-key"
-DEMO = pathlib.Path(__file__).parents[2] / "assets/demo"
+DEMO = FOLDER.parents[1] / "assets/demo"
 
 
 def pytest_addoption(parser):
     parser.addoption("--binary", required=True, help="the forerunner binary under test")
-
-
-class Server:
-    """A server on a free port, ended by SIGTERM."""
-
-    def __init__(self, binary, arguments):
-        command = [binary, "serve", "--port", "0", *arguments]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.url = None
-        for line in self.process.stderr:
-            if line.startswith("listening on "):
-                self.url = line.removeprefix("listening on ").strip()
-                break
-        assert self.url, f"{command} ended with {self.process.wait()}"
-
-    def stop(self):
-        self.process.terminate()
-        assert self.process.wait(timeout=60) == 0
 
 
 @pytest.fixture

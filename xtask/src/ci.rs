@@ -11,11 +11,12 @@ use crate::{python, tidy, workspace};
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", || cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("clients", || python::test_where_possible("clients")),
+    ("schemathesis", || python::test_where_possible("schemathesis")),
     ("gateway", || python::test_where_possible("gateway")),
 ];
 
@@ -51,7 +52,7 @@ fn run_step((name, check): Step) -> Outcome {
 fn summary(outcomes: &[Outcome]) -> String {
     let line = |outcome: &Outcome| {
         let verdict = if outcome.error.is_some() { "FAILED" } else { "ok" };
-        format!("{:<8} {verdict:<6} {:>5.0} s", outcome.name, outcome.duration.as_secs_f64())
+        format!("{:<12} {verdict:<6} {:>5.0} s", outcome.name, outcome.duration.as_secs_f64())
     };
     outcomes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -90,6 +91,6 @@ mod tests {
             error: error.map(str::to_owned),
         };
         let text = summary(&[outcome("tidy", None), outcome("clippy", Some("1 failed"))]);
-        assert_eq!(text, "tidy     ok        61 s\nclippy   FAILED    61 s");
+        assert_eq!(text, "tidy         ok        61 s\nclippy       FAILED    61 s");
     }
 }

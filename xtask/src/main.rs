@@ -19,13 +19,14 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci       format, tidy, clippy, clients, gateway and tests: what the CI runs
-  tidy     the repository's own rules alone: sources, dependencies, licences, links
-  clients  the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
-  gateway  engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
-  web      the web page: types, built assets, tests in a browser
-  bench    the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
-  cuda     compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
+  ci            format, tidy, clippy, clients, schemathesis, gateway and tests: what the CI runs
+  tidy          the repository's own rules alone: sources, dependencies, licences, links
+  clients       the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
+  schemathesis  requests made from the OpenAPI document: [PYTEST ARGUMENTS]
+  gateway       engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
+  web           the web page: types, built assets, tests in a browser
+  bench         the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
+  cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["clients", ..] => python::test("clients", &arguments[1..]),
         ["gateway", ..] => python::test("gateway", &arguments[1..]),
+        ["schemathesis", ..] => python::test("schemathesis", &arguments[1..]),
         ["web"] => web::run(),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),
