@@ -2,8 +2,10 @@
 
 import concurrent.futures
 import json
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 
 from conftest import KEY
@@ -11,6 +13,24 @@ from conftest import KEY
 QUESTION = "There are 7 boxes with 12 pears each. How many pears are there in all?"
 ANSWER = "Each box has 12 pears. There are 7 boxes. 7 * 12 = 84. The answer is 84."
 GREEDY = {"model": "demo", "temperature": 0}
+
+
+ORDER = {
+    "type": "object", "additionalProperties": False, "required": ["drink", "cups"],
+    "properties": {"drink": {"enum": ["tea", "coffee"]}, "cups": {"type": "integer", "minimum": 1, "maximum": 9}},
+}
+
+
+class Order(pydantic.BaseModel):
+    """An order that a model writes."""
+
+    drink: Literal["tea", "coffee"]
+    cups: int
+
+
+def is_order(text):
+    order = json.loads(text)
+    return order["drink"] in ("tea", "coffee") and 1 <= order["cups"] <= 9 and len(order) == 2
 
 
 @pytest.fixture
@@ -85,6 +105,77 @@ def test_a_tool_loop_goes_round(client, prompts):
     assert "6972" in second.choices[0].message.content
 
 
+def test_a_schema_is_followed_with_drafts_and_without(client):
+    schema = {"type": "json_schema", "json_schema": {"name": "order", "schema": ORDER, "strict": True}}
+
+    def ask(draft, **more):
+        return client.chat.completions.create(
+            messages=[user("Order something.")], response_format=schema, extra_body={"draft": draft}, **GREEDY, **more
+        )
+
+    drafted, plain = [ask(draft).choices[0].message.content for draft in (True, False)]
+    assert is_order(drafted) and drafted == plain
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in ask(True, stream=True))
+    assert streamed == drafted
+    text = {"format": {"type": "json_schema", "name": "order", "schema": ORDER, "strict": True}}
+    assert is_order(client.responses.create(input="Order something.", text=text, **GREEDY).output_text)
+    loose = client.chat.completions.create(
+        messages=[user("Order something.")], response_format={"type": "json_object"}, max_tokens=300, **GREEDY
+    ).choices[0]
+    assert loose.finish_reason == "length" or isinstance(json.loads(loose.message.content), dict)
+
+
+def test_the_package_parses_what_its_own_schema_asked_for(client):
+    chat = client.chat.completions.parse(messages=[user("Order something.")], response_format=Order, **GREEDY)
+    assert isinstance(chat.choices[0].message.parsed, Order)
+    response = client.responses.parse(input="Order something.", text_format=Order, **GREEDY)
+    assert isinstance(response.output_parsed, Order)
+
+
+def test_tools_are_called_as_the_choice_says(client, prompts):
+    prompt = prompts["demo-4"]
+    named = {"type": "function", "function": {"name": "read_file"}}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
+
+    def calls(choice):
+        reply = client.chat.completions.create(
+            messages=prompt["messages"], tools=prompt["tools"], tool_choice=choice, parallel_tool_calls=False,
+            max_tokens=200, **GREEDY,
+        )
+        return [call.function.name for call in reply.choices[0].message.tool_calls or []]
+
+    assert calls("none") == []
+    assert calls("auto") == calls("required") == ["multiply"]
+    assert calls(named) == calls(allowed) == ["read_file"]
+
+
+def test_log_probabilities_are_the_same_with_drafts_and_without(client):
+    def chat(draft):
+        reply = client.chat.completions.create(
+            messages=[user(QUESTION)], logprobs=True, top_logprobs=3, extra_body={"draft": draft}, **GREEDY
+        )
+        return reply.choices[0].logprobs.content
+
+    def completion(draft):
+        reply = client.completions.create(
+            prompt="Once upon a time", logprobs=3, max_tokens=24, extra_body={"draft": draft}, **GREEDY
+        )
+        return reply.choices[0].logprobs
+
+    def response(draft):
+        reply = client.responses.create(
+            input=QUESTION, include=["message.output_text.logprobs"], top_logprobs=3, extra_body={"draft": draft}, **GREEDY
+        )
+        return reply.output[0].content[0].logprobs
+
+    for ask in (chat, completion, response):
+        assert ask(True) == ask(False)
+    entries = chat(True)
+    assert "".join(entry.token for entry in entries) == ANSWER
+    assert all(entry.logprob <= 0 and len(entry.top_logprobs) == 3 for entry in entries)
+    assert any(entry.logprob < 0 for entry in entries)
+
+
 def test_several_choices_stop_strings_and_completions(client):
     reply = client.chat.completions.create(
         model="demo", messages=[user("Name a fruit.")], n=3, temperature=1, seed=3, max_tokens=12
@@ -149,6 +240,25 @@ def test_another_model_and_wrong_fields_are_named(client):
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(model="demo", messages=[user("Hi")], temperature=-1)
     assert (caught.value.type, caught.value.param) == ("invalid_request_error", "temperature")
+
+
+def test_what_cannot_be_done_is_refused_and_not_ignored(client):
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "strin"}, "strict": True}}
+    for stream in (False, True):
+        with pytest.raises(openai.BadRequestError) as caught:
+            client.chat.completions.create(
+                messages=[user("Hi")], response_format=schema, stream=stream, **GREEDY
+            )
+        assert caught.value.param == "response_format"
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(input="Hi", extra_body={"n": 2}, **GREEDY)
+    assert caught.value.param == "n"
+    dead = {"guided_grammar": 'start: "so bad" NOTHING\nNOTHING: /x/ & /y/'}
+    with pytest.raises(openai.BadRequestError, match="leads nowhere after") as caught:
+        client.chat.completions.create(messages=[user("Hi")], extra_body=dead, **GREEDY)
+    assert caught.value.code == "form_dead_end"
+    with pytest.raises(openai.APIError, match="leads nowhere after"):
+        list(client.chat.completions.create(messages=[user("Hi")], extra_body=dead, stream=True, **GREEDY))
 
 
 def test_a_full_queue_is_a_rate_limit_that_retries_get_past(serve):
