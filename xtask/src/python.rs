@@ -47,8 +47,7 @@ fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
 
 /// Whether there is a Python that can make environments.
 fn is_here() -> bool {
-    let asked = Command::new("python3").args(["-c", "import venv, ensurepip"]).output();
-    asked.is_ok_and(|answer| answer.status.success())
+    workspace::answers("python3", &["-c", "import venv, ensurepip"])
 }
 
 /// Runs pytest on a folder of the repository.

@@ -10,20 +10,55 @@ use crate::{ci, workspace};
 /// The browser that the tests drive. They find it by this path as well (`web/playwright.config.ts`).
 const BROWSER: &str = "/usr/bin/chromium";
 
-/// Checks the page with Node.js and a browser. Without these it says so and checks nothing: the server is built from
-/// assets that are committed.
+/// Checks the page with Node.js and a browser, which are installed where that is possible. Without them it says so and
+/// checks nothing: the server is built from assets that are committed.
 pub(crate) fn run() -> Result<()> {
-    if Command::new("npm").arg("--version").output().is_err() {
-        println!("the web page is not checked: npm is missing (Debian: nodejs npm)");
+    install(&missing());
+    let missing = missing();
+    if missing.contains(&"npm") {
+        println!("skipped: the web page is not checked without npm (Debian: nodejs npm)");
         return Ok(());
     }
     workspace::run(&mut npm(&["ci", "--no-audit", "--no-fund", "--prefer-offline"]))?;
     workspace::run(&mut npm(&["run", "check"]))?;
-    if !Path::new(BROWSER).exists() {
-        println!("the web page is not tested: {BROWSER} is missing (Debian: chromium)");
+    if missing.contains(&"chromium") {
+        println!("skipped: the web page is not tested without {BROWSER} (Debian: chromium)");
         return Ok(());
     }
     workspace::run(npm(&["test"]).env("FORERUNNER", ci::build_binary()?))
+}
+
+/// The Debian packages of what is not here.
+fn missing() -> Vec<&'static str> {
+    let mut packages = Vec::new();
+    if !workspace::answers("npm", &["--version"]) {
+        packages.extend(["nodejs", "npm"]);
+    }
+    if !Path::new(BROWSER).exists() {
+        packages.push("chromium");
+    }
+    packages
+}
+
+/// Installs packages on a machine that is ours to change, such as a fresh one of the CI: for root, and with apt. What
+/// does not come is still missing afterwards.
+fn install(packages: &[&str]) {
+    if packages.is_empty() || !is_root() || !workspace::answers("apt-get", &["--version"]) {
+        return;
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.arg("-qq").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        workspace::run(&mut command)
+    };
+    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    if let Err(error) = apt(&["update"]).and_then(|()| apt(&install)) {
+        println!("{error:#}");
+    }
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|answer| answer.stdout == b"0\n")
 }
 
 /// A command of the page's own folder.

@@ -27,6 +27,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Whether a program is here and does what it is asked, quietly.
+pub(crate) fn answers(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|answer| answer.status.success())
+}
+
 /// A text file of the repository.
 pub(crate) struct File {
     /// Relative to the root, with slashes.
