@@ -9,6 +9,7 @@ mod licences;
 mod links;
 mod manifests;
 mod python;
+mod soak;
 mod tidy;
 mod web;
 mod workspace;
@@ -25,6 +26,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   schemathesis  requests made from the OpenAPI document: [PYTEST ARGUMENTS]
   gateway       engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
   web           the web page: types, built assets, tests in a browser
+  soak          random streams against the release binary, memory flat: [--minutes N] [--streams N] [--receipt FILE]
   bench         the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
   cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
 
@@ -46,6 +48,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["clients", ..] => python::test("clients", &arguments[1..]),
         ["gateway", ..] => python::test("gateway", &arguments[1..]),
         ["schemathesis", ..] => python::test("schemathesis", &arguments[1..]),
+        ["soak", ..] => soak::run(&arguments[1..]),
         ["web"] => web::run(),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),
