@@ -191,10 +191,11 @@ impl World {
                 assert_eq!(expected.len(), *max_tokens, "request {index} went past its stop token");
                 assert_eq!(reply.tokens, expected, "request {index}");
             }
-            Some(Finish::Failed(reason) | Finish::DeadEnd(reason)) => {
+            Some(Finish::Failed(reason)) => {
                 assert!(self.may_fail(request, reason), "request {index} failed: {reason}");
                 assert!(expected.starts_with(&reply.tokens), "request {index} before it failed");
             }
+            Some(Finish::DeadEnd(reason)) => panic!("request {index}: no form here leads nowhere: {reason}"),
             None => {
                 assert!(request.leaves.is_some(), "request {index} never ended");
                 assert!(expected.starts_with(&reply.tokens), "request {index} before it left");
