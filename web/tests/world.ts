@@ -47,7 +47,7 @@ async function serving(flags: string[], use: (address: string) => Promise<void>)
     let told = "";
     child.stderr.on("data", (bytes: Buffer) => {
       told += bytes.toString();
-      const match = /listening on (http:\S+)/.exec(told);
+      const match = /listening on (http:\S+)\n/.exec(told);
       if (match) {
         resolve(match[1]!);
       }

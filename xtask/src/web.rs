@@ -10,6 +10,9 @@ use crate::{ci, workspace};
 /// The browser that the tests drive. They find it by this path as well (`web/playwright.config.ts`).
 const BROWSER: &str = "/usr/bin/chromium";
 
+/// The oldest Node.js that runs the page's tools.
+const NODE_LEAST: u32 = 20;
+
 /// Checks the page with Node.js and a browser, which are installed where that is possible. Without them it says so and
 /// checks nothing: the server is built from assets that are committed.
 pub(crate) fn run() -> Result<()> {
@@ -19,6 +22,10 @@ pub(crate) fn run() -> Result<()> {
         println!("skipped: the web page is not checked without npm (Debian: nodejs npm)");
         return Ok(());
     }
+    if !is_recent(&node_version()) {
+        println!("skipped: the web page is not checked without Node.js {NODE_LEAST} or later");
+        return Ok(());
+    }
     workspace::run(&mut npm(&["ci", "--no-audit", "--no-fund", "--prefer-offline"]))?;
     workspace::run(&mut npm(&["run", "check"]))?;
     if missing.contains(&"chromium") {
@@ -26,6 +33,17 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
     workspace::run(npm(&["test"]).env("FORERUNNER", ci::build_binary()?))
+}
+
+/// What Node.js says of itself, such as `v20.20.2`.
+fn node_version() -> String {
+    let answer = Command::new("node").arg("--version").output();
+    answer.map(|answer| String::from_utf8_lossy(&answer.stdout).into_owned()).unwrap_or_default()
+}
+
+fn is_recent(version: &str) -> bool {
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
+    major.is_some_and(|major: u32| major >= NODE_LEAST)
 }
 
 /// The Debian packages of what is not here.
@@ -66,4 +84,16 @@ fn npm(arguments: &[&str]) -> Command {
     let mut npm = Command::new("npm");
     npm.args(arguments).current_dir(workspace::root().join("web"));
     npm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_or_unknown_node_is_not_recent() {
+        for (version, recent) in [("v20.20.2\n", true), ("v24.1.0", true), ("v18.20.4", false), ("", false)] {
+            assert_eq!(is_recent(version), recent, "{version}");
+        }
+    }
 }
