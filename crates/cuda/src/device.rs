@@ -206,8 +206,6 @@ impl Drop for CudaDevice {
     }
 }
 
-/// There is no kernel for them yet: a request that asks for them fails, and says so.
-
 impl Device for CudaDevice {
     type Buffer<T: Element> = Buffer<T>;
     type Matrix = Matrix;
