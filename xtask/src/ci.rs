@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{python, tidy, web, workspace};
+use crate::{darwin, python, tidy, vulkan, web, workspace};
 
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 9] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", || cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("darwin", darwin::run),
+    ("vulkan", vulkan::install_where_possible),
     ("clients", || python::test_where_possible("clients")),
     ("schemathesis", || python::test_where_possible("schemathesis")),
     ("gateway", || python::test_where_possible("gateway")),

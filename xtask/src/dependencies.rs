@@ -20,12 +20,13 @@ const fn rule(name: &'static str, ours: &'static [&'static str]) -> Rule {
     Rule { name, ours, others: None, in_tests: &[] }
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule { others: Some(&[]), ..rule("lanes", &[]) },
     Rule { others: Some(&["half", "bytemuck", "thiserror"]), ..rule("tensor", &[]) },
     rule("checkpoint", &["tensor"]),
     Rule { in_tests: &["reference"], ..rule("cpu", &["tensor"]) },
     Rule { in_tests: &["reference"], ..rule("cuda", &["tensor"]) },
+    Rule { in_tests: &["checkpoint", "engine", "lanes", "reference"], ..rule("gpu", &["tensor"]) },
     Rule { in_tests: &["cpu", "reference"], ..rule("models", &["tensor", "checkpoint"]) },
     rule("reference", &["checkpoint", "tensor"]),
     // Grown checkpoints are held to the reference, which knows nothing of how they were made.
@@ -43,6 +44,7 @@ const RULES: [Rule; 13] = [
             "cpu",
             "cuda",
             "engine",
+            "gpu",
             "lanes",
             "models",
             "reference",

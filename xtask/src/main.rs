@@ -3,14 +3,18 @@
 mod bench;
 mod ci;
 mod cuda;
+mod darwin;
+mod debian;
 mod dependencies;
 mod field_reports;
 mod licences;
 mod links;
 mod manifests;
 mod python;
+mod shaders;
 mod soak;
 mod tidy;
+mod vulkan;
 mod web;
 mod workspace;
 
@@ -20,7 +24,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci            format, tidy, clippy, clients, schemathesis, gateway and tests: what the CI runs
+  ci            checks, tests of clients, of a gateway, of the page, and all others: what the CI runs
   tidy          the repository's own rules alone: sources, dependencies, licences, links
   clients       the openai and anthropic packages against the binary: [PYTEST ARGUMENTS]
   schemathesis  requests made from the OpenAPI document: [PYTEST ARGUMENTS]
@@ -28,7 +32,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   web           the web page: types, built assets, tests in a browser
   soak          random streams against the release binary, memory flat: [--minutes N] [--streams N] [--receipt FILE]
   bench         the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
-  cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]";
+  cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]
+  shaders       stores what Metal is given for each shader
+  darwin        type-checks the code for Macs";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,6 +58,8 @@ fn run(arguments: &[String]) -> Result<()> {
         ["web"] => web::run(),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),
+        ["shaders"] => shaders::run(),
+        ["darwin"] => darwin::run(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{ci, workspace};
+use crate::{ci, debian, workspace};
 
 /// The browser that the tests drive. They find it by this path as well (`web/playwright.config.ts`).
 const BROWSER: &str = "/usr/bin/chromium";
@@ -61,22 +61,12 @@ fn missing() -> Vec<&'static str> {
 /// Installs packages on a machine that is ours to change, such as a fresh one of the CI: for root, and with apt. What
 /// does not come is still missing afterwards.
 fn install(packages: &[&str]) {
-    if packages.is_empty() || !is_root() || !workspace::answers("apt-get", &["--version"]) {
+    if packages.is_empty() || !debian::is_root() || !debian::is_here() {
         return;
     }
-    let apt = |arguments: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.arg("-qq").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        workspace::run(&mut command)
-    };
-    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
-    if let Err(error) = apt(&["update"]).and_then(|()| apt(&install)) {
+    if let Err(error) = debian::install(packages) {
         println!("{error:#}");
     }
-}
-
-fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|answer| answer.stdout == b"0\n")
 }
 
 /// A command of the page's own folder.

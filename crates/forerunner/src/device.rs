@@ -39,6 +39,7 @@ pub(crate) fn place(
     match flags.device {
         DeviceName::Cpu => place_on_cpu(flags, target, drafter, options),
         DeviceName::Cuda => place_on_cuda(open_cuda(flags.kernels.as_deref())?, target, drafter, options),
+        DeviceName::Gpu => place_on_gpu(open_gpu(flags.adapter.as_deref())?, target, drafter, options),
         DeviceName::Auto => match open_cuda(flags.kernels.as_deref()) {
             Ok(device) => place_on_cuda(device, target, drafter, options),
             Err(error) => {
@@ -62,14 +63,15 @@ fn place_on_cpu(
     Ok(PlacedTarget { target: Box::new(target), device: name })
 }
 
-/// A binary that was built without the feature has no such device.
+/// What a binary that was built without a device's feature has in its place: nothing.
+#[cfg(not(all(feature = "cuda", feature = "gpu")))]
+pub(crate) enum Never {}
+
 #[cfg(not(feature = "cuda"))]
 mod cuda {
     use anyhow::bail;
 
     use super::*;
-
-    pub(crate) enum Never {}
 
     pub(crate) fn open_cuda(_kernels: Option<&Path>) -> anyhow::Result<Never> {
         bail!("cuda: this program was built without its cuda feature")
@@ -112,8 +114,54 @@ mod cuda {
     }
 }
 
+#[cfg(not(feature = "gpu"))]
+mod gpu {
+    use anyhow::bail;
+
+    use super::*;
+
+    pub(crate) fn open_gpu(_adapter: Option<&str>) -> anyhow::Result<Never> {
+        bail!("gpu: this program was built without its gpu feature")
+    }
+
+    pub(super) fn place_on_gpu(
+        device: Never,
+        _target: &TargetCheckpoint,
+        _drafter: Option<&DrafterCheckpoint>,
+        _options: &TargetOptions,
+    ) -> anyhow::Result<PlacedTarget> {
+        match device {}
+    }
+}
+
+#[cfg(feature = "gpu")]
+mod gpu {
+    use forerunner_gpu::{GpuDevice, GpuOptions};
+
+    use super::*;
+
+    /// The adapter with this in its name, or the best; an error when there is none.
+    pub(crate) fn open_gpu(adapter: Option<&str>) -> anyhow::Result<GpuDevice> {
+        let adapter = adapter.map(str::to_owned);
+        Ok(GpuDevice::new(&GpuOptions { adapter, ..GpuOptions::default() })?)
+    }
+
+    pub(super) fn place_on_gpu(
+        device: GpuDevice,
+        target: &TargetCheckpoint,
+        drafter: Option<&DrafterCheckpoint>,
+        options: &TargetOptions,
+    ) -> anyhow::Result<PlacedTarget> {
+        let name = format!("{} ({}, {})", device.name(), device.mode(), device.adapter());
+        let target = DeviceTarget::load(device, target, drafter, options)?;
+        Ok(PlacedTarget { target: Box::new(target), device: name })
+    }
+}
+
 pub(crate) use cuda::open_cuda;
 use cuda::place_on_cuda;
+pub(crate) use gpu::open_gpu;
+use gpu::place_on_gpu;
 
 fn mode(name: ModeName) -> Option<Mode> {
     match name {

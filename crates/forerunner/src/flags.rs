@@ -66,6 +66,9 @@ pub(crate) struct ModelFlags {
     /// Device to run on.
     #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
     pub(crate) device: DeviceName,
+    /// Which GPU of --device gpu: a part of its name, such as radeon [default: the best one].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) adapter: Option<String>,
     /// Kernels for the GPU in place of the built ones: for work on kernels.
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) kernels: Option<PathBuf>,
@@ -289,7 +292,10 @@ pub(crate) enum DeviceName {
     /// The best one of this machine: an NVIDIA GPU when there is one that works, else the CPU.
     Auto,
     Cpu,
+    /// An NVIDIA GPU, by its driver.
     Cuda,
+    /// Any GPU, by Metal, Vulkan or Direct3D 12.
+    Gpu,
 }
 
 /// Arithmetics of the CPU by name.

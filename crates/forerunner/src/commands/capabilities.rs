@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use forerunner_cpu::Mode;
 use serde::Serialize;
 
-use crate::device::open_cuda;
+use crate::device::{open_cuda, open_gpu};
 use crate::flags::{CapabilitiesFlags, Flags};
 
 /// Everything, as `--json` writes it.
@@ -76,7 +76,7 @@ impl Capabilities {
         };
         Capabilities {
             version: env!("CARGO_PKG_VERSION"),
-            devices: vec![cpu, cuda()],
+            devices: vec![cpu, cuda(), gpu()],
             families: ["lfm2", "lfm2_moe"],
             drafters: ["dspark"],
             weights: ["bf16", "fp16", "fp32", "affine 4-bit", "affine 8-bit"],
@@ -89,6 +89,12 @@ impl Capabilities {
 fn cuda() -> DeviceCapabilities {
     let modes = if open_cuda(None).is_ok() { vec!["mma"] } else { Vec::new() };
     DeviceCapabilities { name: "cuda", modes, known_modes: vec!["mma"], threads: 1 }
+}
+
+/// GPUs by Metal, Vulkan or Direct3D 12.
+fn gpu() -> DeviceCapabilities {
+    let modes = if open_gpu(None).is_ok() { vec!["wgsl"] } else { Vec::new() };
+    DeviceCapabilities { name: "gpu", modes, known_modes: vec!["wgsl"], threads: 1 }
 }
 
 /// The options of every command that is not hidden, as the parser itself knows them.

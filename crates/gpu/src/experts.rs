@@ -1,0 +1,235 @@
+//! Feed-forwards: dense, and over the experts that rows pick.
+
+use bytemuck::{Pod, Zeroable};
+use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
+
+use crate::buffer::{Buffer, Memory};
+use crate::device::GpuDevice;
+use crate::driver::unsupported;
+use crate::linear::{LinearParams, TILE, Write};
+use crate::rows::{row_grid, words_of};
+use crate::scratch::Place;
+use crate::shaders::Kernel;
+use crate::weights::{ExpertMatrices, Experts, Format, Matrix, Stored};
+
+/// Most experts and picks of a row, as in `experts.wgsl`.
+const MOST_EXPERTS: usize = 256;
+const MOST_PICKS: usize = 32;
+/// Bytes of a tile's description.
+const TILE_BYTES: usize = 16;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct GateParams {
+    words: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct RouteParams {
+    experts: u32,
+    picks: u32,
+    normalize: u32,
+    scale: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct GroupParams {
+    entries: u32,
+    experts: u32,
+    tiles: u32,
+    layer: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct CombineParams {
+    picks: u32,
+    words: u32,
+}
+
+/// Entries by expert, as `expert_linear` takes them.
+struct Grouped {
+    tiles: std::sync::Arc<Memory>,
+    order: std::sync::Arc<Memory>,
+    count: usize,
+}
+
+impl GpuDevice {
+    pub(crate) fn dense_feed_forward(
+        &self,
+        gate_up: &Matrix,
+        down: &Matrix,
+        x: &Buffer<bf16>,
+        count: usize,
+        residual: &Buffer<bf16>,
+    ) -> Result<(), DeviceError> {
+        let width = down.inputs;
+        assert_eq!(gate_up.outputs, 2 * width, "outputs of gate and up for {width} inputs of down");
+        let active = self.scratch(Place::Active, count * width * size_of::<bf16>())?;
+        let x = x.first(count * gate_up.inputs);
+        if let [part] = &gate_up.parts[..] {
+            let params = LinearParams {
+                rows: count as u32,
+                ..LinearParams::new(part.kind, part.outputs, gate_up.inputs, Write::Bf16).gated()
+            };
+            let Stored { codes, scales } = &part.stored;
+            let nothing = self.nothing()?;
+            let grid = [count.div_ceil(TILE), params.blocks(), 1];
+            let buffers = [codes, scales, x, &*active, &*nothing];
+            self.launch((Kernel::Linear, part.kind.format), &buffers, &params, grid)?;
+        } else {
+            let both = self.scratch(Place::GateUp, count * 2 * width * size_of::<bf16>())?;
+            self.product(gate_up, x, count, &both, Write::Bf16, None)?;
+            self.activate(&both, &active, count, width)?;
+        }
+        self.product(down, &active, count, residual.first(count * down.outputs), Write::Add, None)
+    }
+
+    /// Gate and up side by side become the activation.
+    fn activate(
+        &self,
+        both: &Memory,
+        active: &Memory,
+        count: usize,
+        width: usize,
+    ) -> Result<(), DeviceError> {
+        let words = words_of("the width of a feed-forward", width)?;
+        let params = GateParams { words: words as u32 };
+        self.launch((Kernel::Gate, Format::Bf16), &[both, active], &params, row_grid(words, count))
+    }
+
+    pub(crate) fn route_rows(
+        &self,
+        router: &Matrix,
+        bias: &Buffer<f32>,
+        rule: RouteRule,
+        x: &Buffer<bf16>,
+        rows: &Rows<GpuDevice>,
+        layer: usize,
+        routing: &Routing<GpuDevice>,
+    ) -> Result<(), DeviceError> {
+        let experts = router.outputs;
+        if experts > MOST_EXPERTS || rule.picks > MOST_PICKS || rule.picks > experts {
+            return Err(unsupported(
+                "the picks of a router",
+                format!("{} of {experts}", rule.picks),
+                format!("at most {MOST_PICKS} of at most {MOST_EXPERTS}"),
+            ));
+        }
+        let count = rows.count;
+        let logits = self.scratch(Place::RouterLogits, count * experts * size_of::<f32>())?;
+        self.product(router, x.first(count * router.inputs), count, &logits, Write::F32, None)?;
+        let params = RouteParams {
+            experts: experts as u32,
+            picks: rule.picks as u32,
+            normalize: u32::from(rule.normalize),
+            scale: rule.scale,
+        };
+        let picked = routing.experts.first(count * rule.picks);
+        let weights = routing.weights.first(count * rule.picks);
+        let buffers = [&*logits, bias.first(experts), rows.lane.first(count), picked, weights];
+        self.launch((Kernel::Route, Format::Bf16), &buffers, &params, [count, 1, 1])?;
+        assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
+        self.group(picked, count * rule.picks, experts, Some((&routing.distinct.memory, layer)))?;
+        Ok(())
+    }
+
+    /// Groups entries by expert, and tells how many experts there are, where that is asked for. Nothing is done for
+    /// entries that were grouped last, when nothing was written since.
+    fn group(
+        &self,
+        picked: &Memory,
+        entries: usize,
+        experts: usize,
+        distinct: Option<(&Memory, usize)>,
+    ) -> Result<Grouped, DeviceError> {
+        let count = entries.min(entries / TILE + experts);
+        let tiles = self.scratch(Place::Tiles, count * TILE_BYTES)?;
+        let order = self.scratch(Place::Order, entries * size_of::<u32>())?;
+        let grouped = Grouped { tiles, order, count };
+        let key = (picked.id, entries, experts);
+        if distinct.is_none() && self.grouped.get() == Some(key) {
+            return Ok(grouped);
+        }
+        self.grouped.set(Some(key));
+        let nothing = self.nothing()?;
+        let (distinct, layer) = distinct.unwrap_or((&nothing, usize::MAX));
+        let params = GroupParams {
+            entries: entries as u32,
+            experts: experts as u32,
+            tiles: count as u32,
+            layer: i32::try_from(layer).unwrap_or(-1),
+        };
+        let buffers = [picked, &*grouped.tiles, &*grouped.order, distinct];
+        self.launch((Kernel::GroupEntries, Format::Bf16), &buffers, &params, [1, 1, 1])?;
+        Ok(grouped)
+    }
+
+    pub(crate) fn picked_feed_forward(
+        &self,
+        experts: &Experts,
+        routing: &Routing<GpuDevice>,
+        picks: usize,
+        x: &Buffer<bf16>,
+        rows: &Rows<GpuDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Result<(), DeviceError> {
+        let entries = rows.count * picks;
+        let (hidden, width) = (experts.down.outputs, experts.down.inputs);
+        if entries == 0 {
+            return Ok(());
+        }
+        let active = self.scratch(Place::Active, entries * width * size_of::<bf16>())?;
+        let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
+        let x = x.first(rows.count * hidden);
+        let grouped = self.group(routing.experts.first(entries), entries, experts.count, None)?;
+        let words = words_of("the hidden width of experts", hidden)?;
+        if let [both] = &experts.gate_up[..] {
+            let params = LinearParams::new(both.kind, both.outputs, hidden, Write::Bf16).gated();
+            self.expert_product(both, &grouped, LinearParams { picks: picks as u32, ..params }, x, &active)?;
+        } else {
+            let both = self.scratch(Place::GateUp, entries * 2 * width * size_of::<bf16>())?;
+            for (index, matrix) in experts.gate_up.iter().enumerate() {
+                let params = LinearParams {
+                    picks: picks as u32,
+                    first_output: (index * width) as u32,
+                    out_width: 2 * width as u32,
+                    ..LinearParams::new(matrix.kind, width, hidden, Write::Bf16)
+                };
+                self.expert_product(matrix, &grouped, params, x, &both)?;
+            }
+            self.activate(&both, &active, entries, width)?;
+        }
+        let params = LinearParams::new(experts.down.kind, hidden, width, Write::Bf16);
+        self.expert_product(&experts.down, &grouped, params, &active, &outputs)?;
+        let params = CombineParams { picks: picks as u32, words: words as u32 };
+        let (weights, lane) = (routing.weights.first(entries), rows.lane.first(rows.count));
+        let buffers = [&*outputs, weights, lane, residual.first(rows.count * hidden)];
+        self.launch((Kernel::CombineExperts, Format::Bf16), &buffers, &params, row_grid(words, rows.count))
+    }
+
+    fn expert_product(
+        &self,
+        matrices: &ExpertMatrices,
+        grouped: &Grouped,
+        params: LinearParams,
+        x: &Memory,
+        out: &Memory,
+    ) -> Result<(), DeviceError> {
+        let nothing = self.nothing()?;
+        for part in &matrices.parts {
+            let params = LinearParams {
+                first_expert: part.first_expert as u32,
+                experts: part.experts as u32,
+                ..params
+            };
+            let Stored { codes, scales } = &part.stored;
+            let buffers = [codes, scales, x, out, &*nothing, &*grouped.tiles, &*grouped.order];
+            let grid = [grouped.count, params.blocks(), 1];
+            self.launch((Kernel::ExpertLinear, matrices.kind.format), &buffers, &params, grid)?;
+        }
+        Ok(())
+    }
+}

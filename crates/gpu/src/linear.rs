@@ -1,0 +1,203 @@
+//! Products with rows of activations: which parts of a matrix, how many workgroups.
+
+use bytemuck::{Pod, Zeroable};
+use forerunner_tensor::{DeviceError, bf16};
+
+use crate::buffer::{Buffer, Memory};
+use crate::device::GpuDevice;
+use crate::scratch::Place;
+use crate::shaders::Kernel;
+use crate::weights::{CHUNK, Format, Kind, Matrix, Stored};
+
+/// Invocations of a workgroup, as in `linear.wgsl`.
+const THREADS: usize = 128;
+/// Rows of a workgroup.
+pub(crate) const TILE: usize = 8;
+/// Most lanes that share a sum.
+const MOST_LANES: usize = 32;
+
+/// What becomes of a product, numbered as in `linear.wgsl`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// Rounded to bf16.
+    Bf16 = 0,
+    /// Rounded, added to what is there, and rounded again.
+    Add = 1,
+    /// As it is.
+    F32 = 2,
+    /// Added to logits.
+    Bias = 3,
+    /// Gate and up become an activation.
+    Gated = 4,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct LinearParams {
+    pub(crate) rows: u32,
+    pub(crate) outputs: u32,
+    pub(crate) inputs: u32,
+    pub(crate) group_shift: u32,
+    pub(crate) lanes_shift: u32,
+    pub(crate) half_scales: u32,
+    pub(crate) write: u32,
+    pub(crate) first_output: u32,
+    pub(crate) out_width: u32,
+    pub(crate) bias_rows: u32,
+    pub(crate) bias_row: u32,
+    pub(crate) gated_width: u32,
+    pub(crate) first_expert: u32,
+    pub(crate) experts: u32,
+    pub(crate) picks: u32,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct NarrowParams {
+    values: u32,
+    add: u32,
+    words_of_row: u32,
+}
+
+/// Logits that products are added to: those of row `r` are row `r * rows + row`.
+#[derive(Clone, Copy)]
+pub(crate) struct BiasOf<'a> {
+    pub(crate) logits: &'a Memory,
+    pub(crate) rows: usize,
+    pub(crate) row: usize,
+}
+
+impl LinearParams {
+    /// For weights `[outputs, inputs]` whose sums all go to rows of `outputs`.
+    pub(crate) fn new(kind: Kind, outputs: usize, inputs: usize, write: Write) -> Self {
+        LinearParams {
+            outputs: outputs as u32,
+            inputs: inputs as u32,
+            group_shift: kind.group_shift(),
+            lanes_shift: lanes(inputs).ilog2(),
+            half_scales: u32::from(kind.half_scales),
+            write: write as u32,
+            out_width: outputs as u32,
+            picks: 1,
+            ..LinearParams::default()
+        }
+    }
+
+    /// The same weights as gate and up of an activation.
+    pub(crate) fn gated(self) -> Self {
+        let width = self.outputs / 2;
+        LinearParams { gated_width: width, out_width: width, write: Write::Gated as u32, ..self }
+    }
+
+    /// Workgroups that share the outputs.
+    pub(crate) fn blocks(&self) -> usize {
+        let slots =
+            if self.gated_width > 0 { self.gated_width.div_ceil(2) } else { self.outputs.div_ceil(4) };
+        slots.div_ceil(THREADS as u32 >> self.lanes_shift) as usize
+    }
+}
+
+/// Lanes that share a sum over so many inputs: a function of the matrix alone.
+fn lanes(inputs: usize) -> usize {
+    let chunks = inputs / CHUNK;
+    let most = (1 << chunks.ilog2()).min(MOST_LANES);
+    // A last step of half the lanes costs as much as one of all.
+    if most == MOST_LANES && !chunks.is_multiple_of(most) && chunks.is_multiple_of(most / 2) {
+        most / 2
+    } else {
+        most
+    }
+}
+
+impl GpuDevice {
+    /// `out[rows, outputs]` = what `write` makes of `matrix · x`.
+    pub(crate) fn product(
+        &self,
+        matrix: &Matrix,
+        x: &Memory,
+        rows: usize,
+        out: &Memory,
+        write: Write,
+        bias: Option<BiasOf<'_>>,
+    ) -> Result<(), DeviceError> {
+        let rounds = matches!(write, Write::Bf16 | Write::Add);
+        let odd = |outputs: usize| !outputs.is_multiple_of(2);
+        if rounds && (odd(matrix.outputs) || matrix.parts.iter().any(|part| odd(part.first_output))) {
+            return self.product_of_odd_rows(matrix, x, rows, out, write);
+        }
+        let nothing = self.nothing()?;
+        for part in &matrix.parts {
+            let params = LinearParams {
+                rows: rows as u32,
+                first_output: part.first_output as u32,
+                out_width: matrix.outputs as u32,
+                bias_rows: bias.map_or(0, |bias| bias.rows as u32),
+                bias_row: bias.map_or(0, |bias| bias.row as u32),
+                ..LinearParams::new(part.kind, part.outputs, matrix.inputs, write)
+            };
+            let Stored { codes, scales } = &part.stored;
+            let buffers = [codes, scales, x, out, bias.map_or(&*nothing, |bias| bias.logits)];
+            let grid = [rows.div_ceil(TILE), params.blocks(), 1];
+            self.launch((Kernel::Linear, part.kind.format), &buffers, &params, grid)?;
+        }
+        Ok(())
+    }
+
+    /// Where words are shared by rows, sums are written first, and rounded by who owns a word.
+    fn product_of_odd_rows(
+        &self,
+        matrix: &Matrix,
+        x: &Memory,
+        rows: usize,
+        out: &Memory,
+        write: Write,
+    ) -> Result<(), DeviceError> {
+        let values = rows * matrix.outputs;
+        let wide = self.scratch(Place::Wide, values * size_of::<f32>())?;
+        self.product(matrix, x, rows, &wide, Write::F32, None)?;
+        let (words_of_row, grid) = word_grid(values.div_ceil(2));
+        let params =
+            NarrowParams { values: values as u32, add: u32::from(write == Write::Add), words_of_row };
+        self.launch((Kernel::NarrowValues, Format::Bf16), &[&wide, out], &params, grid)
+    }
+
+    pub(crate) fn dense_product<T: forerunner_tensor::Element>(
+        &self,
+        matrix: &Matrix,
+        x: &Buffer<bf16>,
+        rows: usize,
+        out: &Buffer<T>,
+        write: Write,
+    ) -> Result<(), DeviceError> {
+        let (x, out) = (x.first(rows * matrix.inputs), out.first(rows * matrix.outputs));
+        self.product(matrix, x, rows, out, write, None)
+    }
+}
+
+/// Words that one row of workgroups takes, and a grid of 64 invocations a workgroup for so many words.
+pub(crate) fn word_grid(words: usize) -> (u32, [usize; 3]) {
+    const WIDEST: usize = 1 << 16;
+    let of_row = words.min(WIDEST);
+    (of_row as u32, [of_row.div_ceil(64), words.div_ceil(of_row.max(1)), 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_a_function_of_the_inputs() {
+        for (inputs, expected) in [(32, 1), (64, 2), (96, 2), (256, 8), (1536, 16), (1792, 32), (2048, 32)] {
+            assert_eq!(lanes(inputs), expected, "{inputs} inputs");
+        }
+    }
+
+    #[test]
+    fn outputs_are_covered_by_slots() {
+        let kind = Kind { format: Format::Bf16, group: CHUNK, half_scales: false };
+        let blocks = |outputs, inputs| LinearParams::new(kind, outputs, inputs, Write::Bf16).blocks();
+        // 4 slots of 32 lanes, 4 outputs each.
+        assert_eq!((blocks(16, 2048), blocks(17, 2048)), (1, 2));
+        assert_eq!(LinearParams::new(kind, 32, 2048, Write::Bf16).gated().blocks(), 2);
+    }
+}

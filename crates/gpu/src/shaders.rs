@@ -1,0 +1,162 @@
+//! The shaders and their kernels: which file, which entry, what is bound, what a launch needs.
+
+use crate::limits::LaunchNeeds;
+
+/// A file of kernels, with what it stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Rows,
+    Embed,
+    Linear,
+    Attention,
+    Experts,
+    Windows,
+    Draw,
+}
+
+const COMMON: &str = include_str!("../shaders/common.wgsl");
+const WEIGHTS: &str = include_str!("../shaders/weights.wgsl");
+
+/// Families with their number as index.
+pub(crate) const FAMILIES: usize = Family::Draw as usize + 1;
+
+impl Family {
+    /// The whole text.
+    pub(crate) fn source(self) -> String {
+        match self {
+            Family::Rows => [COMMON, include_str!("../shaders/rows.wgsl")].concat(),
+            Family::Embed => [COMMON, WEIGHTS, include_str!("../shaders/embed.wgsl")].concat(),
+            Family::Linear => [COMMON, WEIGHTS, include_str!("../shaders/linear.wgsl")].concat(),
+            Family::Attention => [COMMON, include_str!("../shaders/attention.wgsl")].concat(),
+            Family::Experts => [COMMON, include_str!("../shaders/experts.wgsl")].concat(),
+            Family::Windows => [COMMON, include_str!("../shaders/windows.wgsl")].concat(),
+            Family::Draw => [COMMON, include_str!("../shaders/draw.wgsl")].concat(),
+        }
+    }
+
+    /// Whether its kernels read weights, so that there is one for each format of them.
+    pub(crate) fn reads_weights(self) -> bool {
+        matches!(self, Family::Embed | Family::Linear)
+    }
+}
+
+/// How a kernel's buffers are bound, in the order of their numbers: `r` is read, `w` is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KernelSpec {
+    pub(crate) family: Family,
+    /// The entry's name.
+    pub(crate) entry: &'static str,
+    pub(crate) access: &'static str,
+    threads: u32,
+    workgroup_bytes: u32,
+    immediate_bytes: u32,
+}
+
+impl KernelSpec {
+    /// What a launch needs.
+    pub(crate) fn needs(&self) -> LaunchNeeds {
+        LaunchNeeds {
+            threads: self.threads,
+            workgroup_bytes: self.workgroup_bytes,
+            buffers: self.access.len() as u32,
+            immediate_bytes: self.immediate_bytes,
+        }
+    }
+}
+
+/// Makes the enum of kernels and the table of their specifications.
+macro_rules! kernels {
+    ($($kernel:ident: $family:ident $entry:literal $access:literal,
+       $threads:literal threads, $bytes:literal shared, $immediates:literal immediates;)+) => {
+        /// An entry of a shader.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Kernel {
+            $($kernel,)+
+        }
+
+        /// By kernel.
+        pub(crate) const KERNELS: &[KernelSpec] = &[$(KernelSpec {
+            family: Family::$family,
+            entry: $entry,
+            access: $access,
+            threads: $threads,
+            workgroup_bytes: $bytes,
+            immediate_bytes: $immediates,
+        },)+];
+    };
+}
+
+kernels! {
+    RmsNorm: Rows "rms_norm" "rrw", 128 threads, 544 shared, 8 immediates;
+    ShortConv: Rows "short_conv" "rrrrww", 64 threads, 0 shared, 12 immediates;
+    CopyColumns: Rows "copy_columns" "rw", 64 threads, 0 shared, 16 immediates;
+    CopyRows: Rows "copy_rows" "rrw", 64 threads, 0 shared, 16 immediates;
+    CopyValues: Rows "copy_values" "rrw", 1 threads, 0 shared, 16 immediates;
+    GatherRows: Rows "gather_rows" "rrw", 64 threads, 0 shared, 16 immediates;
+    Gate: Rows "gate" "rw", 64 threads, 0 shared, 4 immediates;
+    NarrowValues: Rows "narrow_values" "rw", 64 threads, 0 shared, 12 immediates;
+    PatchWord: Rows "patch_word" "w", 1 threads, 0 shared, 12 immediates;
+    Embed: Embed "embed" "rrrrw", 64 threads, 0 shared, 20 immediates;
+    ChainEmbed: Embed "chain_embed" "rrrrrrrrww", 64 threads, 256 shared, 32 immediates;
+    Linear: Linear "linear" "rrrwr", 128 threads, 16384 shared, 60 immediates;
+    ExpertLinear: Linear "expert_linear" "rrrwrrr", 128 threads, 16384 shared, 60 immediates;
+    RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
+    Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
+    AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;
+    Route: Experts "route" "rrrww", 256 threads, 2176 shared, 16 immediates;
+    GroupEntries: Experts "group_entries" "rwww", 256 threads, 3072 shared, 16 immediates;
+    CombineExperts: Experts "combine_experts" "rrrw", 64 threads, 0 shared, 8 immediates;
+    HeldTokens: Windows "held_tokens" "rrrw", 32 threads, 0 shared, 20 immediates;
+    Accept: Windows "accept" "rrrrww", 32 threads, 0 shared, 20 immediates;
+    DraftRows: Windows "draft_rows" "rrwwww", 64 threads, 0 shared, 20 immediates;
+    DrawParts: Draw "draw_parts" "rrrrrrrrww", 256 threads, 2176 shared, 16 immediates;
+    DrawFinish: Draw "draw_finish" "rrrrrrrrww", 256 threads, 4240 shared, 16 immediates;
+    LogProbabilities: Draw "log_probabilities" "rrrww", 256 threads, 3200 shared, 8 immediates;
+}
+
+impl Kernel {
+    /// Its specification.
+    pub(crate) fn spec(self) -> &'static KernelSpec {
+        &KERNELS[self as usize]
+    }
+}
+
+/// One pipeline's shader, for tools that look at shaders without a GPU.
+#[derive(Debug, Clone)]
+pub struct ShaderVariant {
+    /// Such as `linear_affine4`.
+    pub name: String,
+    /// The entry in the text.
+    pub entry: &'static str,
+    /// The WGSL.
+    pub source: String,
+    /// The value of the constant `FORMAT`, where there is one.
+    pub format: Option<u32>,
+    /// How the buffers are bound, in the order of their numbers: `r` is read, `w` is written.
+    pub access: &'static str,
+    /// What the kernel says that a launch needs.
+    pub needs: LaunchNeeds,
+}
+
+/// Every pipeline that there can be.
+pub fn shader_variants() -> Vec<ShaderVariant> {
+    let mut variants = Vec::new();
+    for spec in KERNELS {
+        let formats: &[(&str, Option<u32>)] = if spec.family.reads_weights() {
+            &[("_bf16", Some(0)), ("_affine4", Some(1)), ("_affine8", Some(2))]
+        } else {
+            &[("", None)]
+        };
+        for (suffix, format) in formats {
+            variants.push(ShaderVariant {
+                name: format!("{}{suffix}", spec.entry),
+                entry: spec.entry,
+                source: spec.family.source(),
+                format: *format,
+                access: spec.access,
+                needs: spec.needs(),
+            });
+        }
+    }
+    variants
+}
