@@ -51,11 +51,10 @@ fn greedy_replies_are_the_golden_ones() {
 fn the_gates_pass() {
     let Some(device) = adapter::device(&GpuOptions::default()) else { return };
     let mut lanes = support::lanes(support::target(device, 4, 1024, true), true);
-    for temperature in [0.0, 0.8] {
-        let outcomes = gates::run(&mut lanes, &cases(1), &settings(8), temperature);
-        outcomes.iter().for_each(|outcome| println!("{outcome}"));
-        assert!(outcomes.iter().all(gates::GateOutcome::passed), "T={temperature}");
-    }
+    // Sampled alone: the golden replies are greedy and drafted, and software takes minutes for each round of gates.
+    let outcomes = gates::run(&mut lanes, &cases(1), &settings(4), 0.8);
+    outcomes.iter().for_each(|outcome| println!("{outcome}"));
+    assert!(outcomes.iter().all(gates::GateOutcome::passed));
     assert_eq!(lanes.pages_in_use(), 0);
 }
 
@@ -65,7 +64,7 @@ fn a_planted_fault_fails_its_gate() {
     let Some(device) = adapter::device(&GpuOptions::default()) else { return };
     let planted = Planted::new(support::target(device, 4, 1024, true), PlantedFault::Neighbours);
     let mut lanes = support::lanes(planted, true);
-    let outcomes = gates::run(&mut lanes, &cases(1), &settings(8), 0.8);
+    let outcomes = gates::run(&mut lanes, &cases(1), &settings(4), 0.8);
     let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.passed()).collect();
     assert!(failed.iter().any(|outcome| outcome.name.contains("among 4 lanes")), "{failed:?}");
 }
