@@ -7,6 +7,7 @@ mod methods;
 mod python;
 mod values;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -85,7 +86,15 @@ impl ChatTemplate {
         let name = if tools.is_some() && self.has("tool_use") { "tool_use" } else { "default" };
         let variables = self.variables(messages, tools, add_generation_prompt, extra);
         let template = self.environment.get_template(name).map_err(|error| self.render_error(&error))?;
-        template.render(variables).map_err(|error| self.render_error(&error))
+        // minijinja panics at the ends of its numbers, as on a slice in steps of the smallest, where overflows are checked.
+        match catch_unwind(AssertUnwindSafe(|| template.render(variables))) {
+            Ok(rendered) => rendered.map_err(|error| self.render_error(&error)),
+            Err(_) => Err(TextError::Template {
+                path: self.path.clone(),
+                line: 0,
+                message: "it computes with a number that is too large".to_owned(),
+            }),
+        }
     }
 
     /// Whether the template reads a variable of this name that a request may set: not the messages, and nothing else that

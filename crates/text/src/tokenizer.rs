@@ -37,8 +37,8 @@ impl Tokenizer {
     pub fn open(dir: &Path) -> Result<Tokenizer, TextError> {
         let path = dir.join("tokenizer.json");
         let bytes = std::fs::read(&path).map_err(|source| TextError::Read { path: path.clone(), source })?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
-            .map_err(|error| TextError::Tokenizer { path: path.clone(), message: error.to_string() })?;
+        let mut inner =
+            parse(&bytes).map_err(|message| TextError::Tokenizer { path: path.clone(), message })?;
         check_decoder(&inner, &path)?;
         // A file that was saved while training may cut or pad what it encodes. A prompt is neither cut nor padded.
         inner.with_padding(None);
@@ -122,6 +122,16 @@ impl Tokenizer {
     /// The special tokens that tokenizer_config.json names.
     pub fn special_tokens(&self) -> SpecialTokens {
         self.special
+    }
+}
+
+/// What the file describes, or what is wrong with it. That it is JSON is seen before: `tokenizers` panics on a slip within a
+/// decoder, and on some values of parts that no byte-level tokenizer has.
+fn parse(bytes: &[u8]) -> Result<tokenizers::Tokenizer, String> {
+    serde_json::from_slice::<serde_json::Value>(bytes).map_err(|error| error.to_string())?;
+    match std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(bytes)) {
+        Ok(parsed) => parsed.map_err(|error| error.to_string()),
+        Err(_) => Err("a part of it has a value that cannot be read".to_owned()),
     }
 }
 

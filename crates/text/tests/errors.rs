@@ -37,6 +37,16 @@ fn a_garbled_tokenizer_is_named() {
     }
 }
 
+/// Found by `crates/fuzz`: the library panics on a slip within a decoder.
+#[test]
+fn a_slip_within_a_decoder_is_named() {
+    let whole = std::fs::read_to_string(demo("target/tokenizer.json")).unwrap();
+    let slip = whole.replacen("\"decoder\":", "\"decoder\": {\"type: 1}, \"was\":", 1);
+    assert_ne!(slip, whole);
+    let folder = Folder::new("slip", &[("tokenizer.json", &slip)]);
+    check_message(&Tokenizer::open(&folder.0).unwrap_err(), &["tokenizer.json", "not a tokenizer"]);
+}
+
 #[test]
 fn a_tokenizer_that_is_not_byte_level_is_refused() {
     let model = r#"{"type": "BPE", "vocab": {"a": 0}, "merges": []}"#;
@@ -122,6 +132,26 @@ fn an_unknown_filter_is_the_templates_fault() {
     let error = render("filter", "{{ messages | nonsense }}", &[]).unwrap_err();
     assert!(matches!(error, TextError::Template { line: 1, .. }) && !error.is_callers_fault(), "{error}");
     check_message(&error, &["nonsense"]);
+}
+
+/// Found by `crates/fuzz`: such a width took all memory, or more than there can be.
+#[test]
+fn an_indentation_without_measure_is_the_templates_fault() {
+    for width in ["65", "4000000000", "9223372036854775808", "-1"] {
+        let template = format!("{{{{ {{'a': 1}} | tojson(indent={width}) }}}}");
+        let error = render("indent", &template, &[]).unwrap_err();
+        check_message(&error, &["tojson's indent is", "accepted: a text, or a number of 0 to 64"]);
+    }
+}
+
+/// Found by `crates/fuzz`: the library panics on it in builds that check overflows.
+#[test]
+fn a_slice_in_steps_of_the_smallest_number_is_no_panic() {
+    let template = "{% for m in messages[::-9223372036854775808] %}{{ m.role }}{% endfor %}";
+    let messages = [json!({"role": "user", "content": "Hi"})];
+    if let Err(error) = render("slice", template, &messages) {
+        check_message(&error, &["chat_template.jinja", "a number that is too large"]);
+    }
 }
 
 #[test]

@@ -129,15 +129,19 @@ impl Style {
     }
 }
 
+/// Most blanks of an indentation: one that is wrong must not take all memory.
+const WIDEST: usize = 64;
+
 fn indent(value: Option<Value>) -> Result<Option<String>, Error> {
-    match value {
-        None => Ok(None),
-        Some(value) if value.is_none() => Ok(None),
-        Some(value) => match value.as_str() {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => Ok(Some(" ".repeat(usize::try_from(value)?))),
-        },
+    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
+    if let Some(text) = value.as_str() {
+        return Ok(Some(text.to_owned()));
     }
+    let width = usize::try_from(value.clone()).ok().filter(|width| *width <= WIDEST).ok_or_else(|| {
+        let message = format!("tojson's indent is {value}; accepted: a text, or a number of 0 to {WIDEST}");
+        Error::new(ErrorKind::InvalidOperation, message)
+    })?;
+    Ok(Some(" ".repeat(width)))
 }
 
 /// As Python, with its own words for what JSON has no numbers for.
