@@ -73,3 +73,23 @@ pub(crate) trait Arithmetic: 'static {
         });
     }
 }
+
+/// Whether there is a sum to compute.
+///
+/// # Panics
+/// When `x` or `sums` is too short for what [`Arithmetic::products`] is asked: its kernels take the lengths for checked.
+pub(crate) fn has_products(
+    columns: usize,
+    outputs: &Range<usize>,
+    x: &[bf16],
+    rows: usize,
+    sums: &[f32],
+    stride: usize,
+) -> bool {
+    assert!(x.len() >= rows * columns, "{} values of {rows} rows x {columns}", x.len());
+    if rows == 0 || outputs.is_empty() {
+        return false;
+    }
+    assert!(sums.len() >= (rows - 1) * stride + outputs.len(), "{} sums", sums.len());
+    true
+}

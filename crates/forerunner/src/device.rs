@@ -58,7 +58,19 @@ fn place_on_cpu(
 ) -> anyhow::Result<PlacedTarget> {
     let threads = flags.threads.map(usize::from);
     let device = CpuDevice::new(CpuOptions { mode: mode(flags.mode), threads })?;
-    let name = format!("{} ({}, {} threads)", device.name(), device.mode(), device.threads());
+    let detail = format!("{} threads", device.threads());
+    load(device, &detail, target, drafter, options)
+}
+
+/// Loads a target on an open device, which `detail` tells from others of its kind.
+fn load<D: Device>(
+    device: D,
+    detail: &str,
+    target: &TargetCheckpoint,
+    drafter: Option<&DrafterCheckpoint>,
+    options: &TargetOptions,
+) -> anyhow::Result<PlacedTarget> {
+    let name = format!("{} ({}, {detail})", device.name(), device.mode());
     let target = DeviceTarget::load(device, target, drafter, options)?;
     Ok(PlacedTarget { target: Box::new(target), device: name })
 }
@@ -66,6 +78,16 @@ fn place_on_cpu(
 /// What a binary that was built without a device's feature has in its place: nothing.
 #[cfg(not(all(feature = "cuda", feature = "gpu")))]
 pub(crate) enum Never {}
+
+#[cfg(not(all(feature = "cuda", feature = "gpu")))]
+fn place_on_nothing(
+    device: Never,
+    _target: &TargetCheckpoint,
+    _drafter: Option<&DrafterCheckpoint>,
+    _options: &TargetOptions,
+) -> anyhow::Result<PlacedTarget> {
+    match device {}
+}
 
 #[cfg(not(feature = "cuda"))]
 mod cuda {
@@ -77,14 +99,7 @@ mod cuda {
         bail!("cuda: this program was built without its cuda feature")
     }
 
-    pub(super) fn place_on_cuda(
-        device: Never,
-        _target: &TargetCheckpoint,
-        _drafter: Option<&DrafterCheckpoint>,
-        _options: &TargetOptions,
-    ) -> anyhow::Result<PlacedTarget> {
-        match device {}
-    }
+    pub(super) use super::place_on_nothing as place_on_cuda;
 }
 
 #[cfg(feature = "cuda")]
@@ -108,9 +123,8 @@ mod cuda {
         drafter: Option<&DrafterCheckpoint>,
         options: &TargetOptions,
     ) -> anyhow::Result<PlacedTarget> {
-        let name = format!("{} ({}, {})", device.name(), device.mode(), device.chip());
-        let target = DeviceTarget::load(device, target, drafter, options)?;
-        Ok(PlacedTarget { target: Box::new(target), device: name })
+        let detail = device.chip().to_owned();
+        load(device, &detail, target, drafter, options)
     }
 }
 
@@ -124,14 +138,7 @@ mod gpu {
         bail!("gpu: this program was built without its gpu feature")
     }
 
-    pub(super) fn place_on_gpu(
-        device: Never,
-        _target: &TargetCheckpoint,
-        _drafter: Option<&DrafterCheckpoint>,
-        _options: &TargetOptions,
-    ) -> anyhow::Result<PlacedTarget> {
-        match device {}
-    }
+    pub(super) use super::place_on_nothing as place_on_gpu;
 }
 
 #[cfg(feature = "gpu")]
@@ -152,9 +159,8 @@ mod gpu {
         drafter: Option<&DrafterCheckpoint>,
         options: &TargetOptions,
     ) -> anyhow::Result<PlacedTarget> {
-        let name = format!("{} ({}, {})", device.name(), device.mode(), device.adapter());
-        let target = DeviceTarget::load(device, target, drafter, options)?;
-        Ok(PlacedTarget { target: Box::new(target), device: name })
+        let detail = device.adapter().to_owned();
+        load(device, &detail, target, drafter, options)
     }
 }
 

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::{Arithmetic, Kernel};
+use crate::arithmetic::{Arithmetic, Kernel, has_products};
 use crate::avx512::{Source, Visit, with_source};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View};
@@ -73,11 +73,9 @@ impl Arithmetic for Amx {
         sums: &mut [f32],
         stride: usize,
     ) {
-        assert!(x.len() >= rows * columns, "{} values of {rows} rows x {columns}", x.len());
-        if rows == 0 || outputs.is_empty() {
+        if !has_products(columns, &outputs, x, rows, sums, stride) {
             return;
         }
-        assert!(sums.len() >= (rows - 1) * stride + outputs.len(), "{} sums", sums.len());
         let x = x.as_ptr().cast();
         let task = Task { columns, outputs: outputs.clone(), x, rows, sums: sums.as_mut_ptr(), stride };
         // SAFETY: the lengths of `x` and `sums` were checked; the mode is only chosen where there are tiles.

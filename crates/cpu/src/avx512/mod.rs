@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use forerunner_tensor::bf16;
 
-use crate::arithmetic::{Arithmetic, Kernel};
+use crate::arithmetic::{Arithmetic, Kernel, has_products};
 use crate::memory::Scratch;
 use crate::weights::{BLOCK, CHUNK, View, row_words};
 use source::{Codes4, Codes8, Dense, dequantize, load, load_masked};
@@ -61,11 +61,9 @@ impl Arithmetic for Avx512 {
         sums: &mut [f32],
         stride: usize,
     ) {
-        assert!(x.len() >= rows * columns, "{} values of {rows} rows x {columns}", x.len());
-        if rows == 0 || outputs.is_empty() {
+        if !has_products(columns, &outputs, x, rows, sums, stride) {
             return;
         }
-        assert!(sums.len() >= (rows - 1) * stride + outputs.len(), "{} sums", sums.len());
         let task = Task { columns, x: x.as_ptr().cast(), rows, sums: sums.as_mut_ptr(), stride };
         let end = outputs.end;
         // SAFETY: the lengths of `x` and `sums` were checked, and the mode has the features.
