@@ -24,13 +24,18 @@ pub(crate) struct ActiveReply {
     reply_tokens: usize,
 }
 
+/// The last event of a reply that will not be whole.
+pub(crate) fn failure(fault: Fault, message: &str) -> Event {
+    Event::Failed { fault, message: message.into() }
+}
+
 /// Whether a reply goes on.
 pub(crate) enum Progress {
     /// It does.
     Running,
-    /// Its sequence has ended, and so has it.
-    Ended,
-    /// Its text has met a stop string; its sequence may still run.
+    /// Its sequence has ended, and so has it: this is its last event, not sent yet.
+    Ended(Event),
+    /// Its text has met a stop string; its sequence still runs.
     Stopped,
 }
 
@@ -71,7 +76,10 @@ impl ActiveReply {
             self.tell(delivery, index, made);
             if output.stopped {
                 self.send_text(text, &delivery.tokens[..=index], Teller::stop);
-                return Progress::Stopped;
+                return match &delivery.finished {
+                    Some(finished) => Progress::Ended(self.end(FinishReason::Stop, &finished.statistics)),
+                    None => Progress::Stopped,
+                };
             }
         }
         let Some(finished) = &delivery.finished else {
@@ -80,12 +88,10 @@ impl ActiveReply {
         };
         let reason = match &finished.reason {
             Finish::Failed(message) => {
-                self.fail(Fault::Engine, message);
-                return Progress::Ended;
+                return Progress::Ended(failure(Fault::Engine, message));
             }
             Finish::DeadEnd(message) => {
-                self.fail(Fault::Form, message);
-                return Progress::Ended;
+                return Progress::Ended(failure(Fault::Form, message));
             }
             Finish::Stop => FinishReason::Stop,
             Finish::Length => FinishReason::Length,
@@ -96,13 +102,7 @@ impl ActiveReply {
         self.release(&mut text);
         let rest = if self.stops.stopped_by().is_some() { Teller::stop } else { Teller::finish };
         self.send_text(text, &delivery.tokens, rest);
-        self.finish(reason, &finished.statistics);
-        Progress::Ended
-    }
-
-    /// Tells the holder that the reply will not be whole.
-    pub(crate) fn fail(&self, fault: Fault, message: &str) {
-        self.send(Event::Failed { fault, message: message.into() });
+        Progress::Ended(self.end(reason, &finished.statistics))
     }
 
     fn tell(&mut self, delivery: &Delivery, index: usize, text: String) {
@@ -141,8 +141,8 @@ impl ActiveReply {
         }
     }
 
-    /// Ends the reply, for `reason` unless it has met a stop string.
-    pub(crate) fn finish(&self, reason: FinishReason, sequence: &SequenceStatistics) {
+    /// The last event of a reply that is whole: it ends for `reason` unless it has met a stop string.
+    pub(crate) fn end(&self, reason: FinishReason, sequence: &SequenceStatistics) -> Event {
         let now = Instant::now();
         let first_token = self.first_token.unwrap_or(now);
         let statistics = Statistics {
@@ -161,10 +161,11 @@ impl ActiveReply {
             draft_off_reason: sequence.draft_off.map(|reason| reason.to_string()),
         };
         let reason = self.stops.stopped_by().map_or(reason, FinishReason::StopString);
-        self.send(Event::Finished { reason, statistics });
+        Event::Finished { reason, statistics }
     }
 
-    fn send(&self, event: Event) {
+    /// Tells the reply's holder.
+    pub(crate) fn send(&self, event: Event) {
         // A holder that is gone has sent its cancel command; it comes with the next commands.
         let _ = self.events.send(event);
     }

@@ -10,7 +10,7 @@ use forerunner_lanes::{Lanes, NewSequence, SequenceId, SubmitError, Target, Toke
 use forerunner_text::{StopStrings, Tokenizer};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::active::{ActiveReply, Progress};
+use crate::active::{ActiveReply, Progress, failure};
 use crate::constraint::GrammarConstraint;
 use crate::counter::Counter;
 use crate::handle::Shared;
@@ -81,10 +81,9 @@ impl EngineThread {
         let _ending = Ending(self.shared.clone());
         while self.take_commands(commands) {
             self.round();
-            self.publish();
         }
         for (_, reply) in self.active.drain() {
-            reply.fail(Fault::Engine, "the engine is stopping");
+            reply.send(failure(Fault::Engine, "the engine is stopping"));
         }
     }
 
@@ -144,7 +143,7 @@ impl EngineThread {
             (_, Err(error)) => error.to_string(),
         };
         self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
-        let _ = events.send(Event::Failed { fault: Fault::Engine, message: refusal });
+        let _ = events.send(failure(Fault::Engine, &refusal));
     }
 
     fn submit_sequence(&mut self, request: Request) -> Result<SequenceId, SubmitError> {
@@ -170,6 +169,8 @@ impl EngineThread {
         }
     }
 
+    /// Runs a round and tells what came of it. A reply's last event is sent when its end can be read off the status:
+    /// who has a whole reply finds its lane and its pages free.
     fn round(&mut self) {
         let mut ended = Vec::new();
         for delivery in self.lanes.step() {
@@ -183,33 +184,33 @@ impl EngineThread {
             }
             match reply.take(delivery) {
                 Progress::Running => {}
-                Progress::Ended => ended.push((delivery.id, None)),
-                Progress::Stopped => {
-                    ended.push((
-                        delivery.id,
-                        Some(delivery.finished.as_ref().map(|end| end.statistics.clone())),
-                    ));
-                }
+                Progress::Ended(last) => ended.push((delivery.id, Some(last))),
+                Progress::Stopped => ended.push((delivery.id, None)),
             }
         }
         for id in self.read.drain(..) {
             self.lanes.statistics(id).into_iter().for_each(|taken| self.counter.count_prompt(taken));
         }
-        for (id, stopped) in ended {
-            if let Some(statistics) = stopped {
-                let statistics = statistics.or_else(|| self.lanes.finish(id)).unwrap_or_default();
-                self.active[&id].finish(FinishReason::Stop, &statistics);
-            }
-            self.forget(id);
+        let mut farewells = Vec::new();
+        for (id, last) in ended {
+            let last = last.unwrap_or_else(|| {
+                let statistics = self.lanes.finish(id).unwrap_or_default();
+                self.active[&id].end(FinishReason::Stop, &statistics)
+            });
+            farewells.extend(self.forget(id).map(|reply| (reply, last)));
+        }
+        self.publish();
+        for (reply, last) in farewells {
+            reply.send(last);
         }
     }
 
-    fn forget(&mut self, id: SequenceId) {
-        if let Some(reply) = self.active.remove(&id) {
-            self.by_request.remove(&reply.request_id);
-            self.counter.unread_tokens -= reply.unread_tokens;
-            self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
-        }
+    fn forget(&mut self, id: SequenceId) -> Option<ActiveReply> {
+        let reply = self.active.remove(&id)?;
+        self.by_request.remove(&reply.request_id);
+        self.counter.unread_tokens -= reply.unread_tokens;
+        self.shared.unfinished.fetch_sub(1, Ordering::SeqCst);
+        Some(reply)
     }
 
     fn publish(&mut self) {

@@ -94,7 +94,7 @@ fn connections_over_the_limit_wait_for_one_to_end() {
     let world = World::with_options(Duration::from_millis(10), options);
     let body = chat("Hello", json!({"max_tokens": 80, "draft": false})).to_string();
     let mut first = open(world.address, "POST", CHAT, &[], body.as_bytes());
-    world.wait(Duration::from_secs(5), |status| status.running == 1);
+    world.wait(|status| status.running == 1);
     let mut second = open(world.address, "GET", "/health", &[], &[]);
     second.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout is accepted");
     assert!(second.read(&mut [0]).is_err(), "it is answered beside the first");

@@ -17,10 +17,10 @@ fn leaves(more: Value, reads: usize) {
     let mut long = chat("Something else", json!({"max_tokens": 400}));
     long.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut stream = open(world.address, "POST", CHAT, &[], long.to_string().as_bytes());
-    world.wait(Duration::from_secs(5), |status| status.running == 1);
+    world.wait(|status| status.running == 1);
     stream.read_exact(&mut vec![0; reads]).expect("the reply has begun");
     drop(stream);
-    world.wait(Duration::from_secs(1), |status| status.running == 0 && status.pages_in_use == 0);
+    world.wait(|status| status.running == 0 && status.pages_in_use == 0);
     assert_eq!(ask(), alone);
 }
 

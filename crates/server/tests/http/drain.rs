@@ -15,7 +15,7 @@ fn running_replies_finish_and_new_ones_are_refused() {
     let body = |stream: bool| chat("Hello", json!({"max_tokens": 60, "draft": false, "stream": stream}));
     let mut running = [false, true]
         .map(|stream| open(world.address, "POST", CHAT, &[], body(stream).to_string().as_bytes()));
-    world.wait(Duration::from_secs(5), |status| status.running == 2);
+    world.wait(|status| status.running == 2);
     world.stop();
     std::thread::sleep(Duration::from_millis(100));
     let health = get(world.address, "/health");

@@ -186,7 +186,7 @@ fn two_hundred_that_leave_at_random_leave_nothing_behind() {
         }
     }
     drop(held);
-    world.wait(Duration::from_secs(1), |status| {
+    world.wait(|status| {
         status.running == 0 && status.waiting == 0 && status.pages_in_use == 0
     });
     assert_eq!([ask(true), ask(false)], alone);

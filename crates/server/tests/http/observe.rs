@@ -93,7 +93,7 @@ fn loads_and_gauges_follow_what_runs() {
     let body = chat("Hello", json!({"max_tokens": 400, "draft": false})).to_string();
     let held: Vec<_> =
         (0..PARALLEL + 1).map(|_| open(world.address, "POST", CHAT, &[], body.as_bytes())).collect();
-    world.wait(Duration::from_secs(5), |status| status.running == PARALLEL && status.waiting == 1);
+    world.wait(|status| status.running == PARALLEL && status.waiting == 1);
     std::thread::sleep(Duration::from_millis(700));
     let loads = get(world.address, "/v1/loads").json();
     let load = &loads["loads"][0];
@@ -112,7 +112,7 @@ fn loads_and_gauges_follow_what_runs() {
     assert_eq!((gauges["vllm:num_requests_running"], gauges["vllm:num_requests_waiting"]), (8.0, 1.0));
     assert_eq!((gauges["vllm:kv_cache_usage_perc"], gauges["forerunner:pages_total"]), (1.0, PAGES as f64));
     drop(held);
-    world.wait(Duration::from_secs(2), |status| status.running == 0 && status.waiting == 0);
+    world.wait(|status| status.running == 0 && status.waiting == 0);
     // The last round's counts are there once its gauges are.
     std::thread::sleep(Duration::from_millis(50));
     let load = get(world.address, "/v1/loads").json()["loads"][0].clone();

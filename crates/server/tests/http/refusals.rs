@@ -143,7 +143,7 @@ fn a_full_queue_is_429_with_a_time_to_wait_and_drains() {
     let mut held: Vec<_> = (0..PARALLEL + MAX_QUEUE)
         .map(|_| open(world.address, "POST", CHAT, &[], body.to_string().as_bytes()))
         .collect();
-    world.wait(Duration::from_secs(5), |status| status.running == PARALLEL && status.waiting == MAX_QUEUE);
+    world.wait(|status| status.running == PARALLEL && status.waiting == MAX_QUEUE);
     let refused = post(world.address, CHAT, &body);
     check(&refused, 429, "waiting");
     assert_eq!(refused.header("retry-after"), Some("1"));

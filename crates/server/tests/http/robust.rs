@@ -124,7 +124,7 @@ fn a_full_queue_is_429_on_every_endpoint() {
     let body = chat("Hello", json!({"max_tokens": 60, "draft": false})).to_string();
     let _held: Vec<_> =
         (0..PARALLEL + MAX_QUEUE).map(|_| open(world.address, "POST", CHAT, &[], body.as_bytes())).collect();
-    world.wait(Duration::from_secs(5), |status| status.waiting == MAX_QUEUE);
+    world.wait(|status| status.waiting == MAX_QUEUE);
     let bodies = [
         (CHAT, chat("Hi", json!({}))),
         ("/v1/completions", json!({"prompt": "Hi"})),
@@ -154,7 +154,7 @@ fn a_client_that_does_not_read_slows_no_other() {
     let body = chat("Hello", more).to_string();
     let mut idle: Vec<_> =
         (0..PARALLEL - 1).map(|_| open(world.address, "POST", CHAT, &[], body.as_bytes())).collect();
-    world.wait(Duration::from_secs(5), |status| status.running == PARALLEL - 1);
+    world.wait(|status| status.running == PARALLEL - 1);
     let beside = time();
     assert!(beside < 3 * alone + Duration::from_millis(500), "{alone:?} alone, {beside:?} beside");
     // What they did not read is all there.
@@ -187,7 +187,7 @@ fn memory_of_a_thousand_requests() {
     let grown = resident_bytes().saturating_sub(before);
     // A kilobyte a request, which is less than any reply that stays behind.
     assert!(grown < 1 << 20, "{grown} bytes more");
-    world.wait(Duration::from_secs(1), |status| status.running == 0 && status.pages_in_use == 0);
+    world.wait(|status| status.running == 0 && status.pages_in_use == 0);
 }
 
 #[cfg(target_os = "linux")]
