@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use forerunner_lanes::CostTable;
 
-use crate::demo::cache_directory;
+use crate::directories;
 
 /// Where a table is kept, if this platform has a place.
 pub(crate) struct CostCache {
@@ -18,7 +18,7 @@ impl CostCache {
         let mut hasher = DefaultHasher::new();
         (env!("CARGO_PKG_VERSION"), build(), parts).hash(&mut hasher);
         let name = format!("{:016x}.txt", hasher.finish());
-        CostCache { path: cache_directory().map(|cache| cache.join("forerunner").join("costs").join(name)) }
+        CostCache { path: directories::cache().map(|cache| cache.join("costs").join(name)) }
     }
 
     /// The table of an earlier start. One that cannot be read is measured again.

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use etcetera::BaseStrategy;
+
+use crate::directories;
 
 /// A target's directory and its drafter's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +43,9 @@ pub(crate) fn demo_pair() -> anyhow::Result<DemoPair> {
         let clean = repository.canonicalize().unwrap_or(repository);
         return Ok(pair_in(&clean));
     }
-    let cache = cache_directory().ok_or_else(|| anyhow!("no home directory to unpack the demo model to"))?;
-    let folder = cache.join("forerunner").join(concat!("demo-", env!("CARGO_PKG_VERSION")));
+    let cache =
+        directories::cache().ok_or_else(|| anyhow!("no home directory to unpack the demo model to"))?;
+    let folder = cache.join(concat!("demo-", env!("CARGO_PKG_VERSION")));
     unpack(&folder, &FILES)
         .with_context(|| format!("unpacking the demo model to {} failed", folder.display()))?;
     Ok(pair_in(&folder))
@@ -80,11 +82,6 @@ fn unpack(folder: &Path, files: &[DemoFile]) -> io::Result<()> {
         return std::fs::remove_dir_all(&partial);
     }
     renamed
-}
-
-/// Where this platform keeps what can be made again.
-pub(crate) fn cache_directory() -> Option<PathBuf> {
-    etcetera::choose_base_strategy().ok().map(|strategy| strategy.cache_dir())
 }
 
 #[cfg(test)]

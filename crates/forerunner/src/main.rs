@@ -7,9 +7,11 @@ mod config;
 mod cost_cache;
 mod demo;
 mod device;
+mod directories;
 mod flags;
 mod grown;
 mod nearest;
+mod places;
 mod setup;
 mod terminal;
 

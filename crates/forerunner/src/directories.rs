@@ -1,0 +1,14 @@
+//! Where this platform keeps a program's files.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+
+/// For what can be made again.
+pub(crate) fn cache() -> Option<PathBuf> {
+    strategy().map(|strategy| strategy.cache_dir().join("forerunner"))
+}
+
+fn strategy() -> Option<impl BaseStrategy> {
+    etcetera::choose_base_strategy().ok()
+}
