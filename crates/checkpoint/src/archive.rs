@@ -29,7 +29,11 @@ pub(crate) struct Archive {
     directory: PathBuf,
     holders: Vec<Holder>,
     entries: BTreeMap<String, Entry>,
+    watcher: Option<Watcher>,
 }
+
+/// Is told of the bytes of every run of elements that is taken: how far loading is.
+pub(crate) type Watcher = Box<dyn Fn(u64) + Send + Sync>;
 
 /// What bytes are taken from.
 enum Holder {
@@ -112,7 +116,8 @@ impl Archive {
     }
 
     fn empty(directory: &Path) -> Archive {
-        Archive { directory: directory.into(), holders: Vec::new(), entries: BTreeMap::new() }
+        let (holders, entries) = (Vec::new(), BTreeMap::new());
+        Archive { directory: directory.into(), holders, entries, watcher: None }
     }
 
     /// Where it lies.
@@ -141,6 +146,11 @@ impl Archive {
         matches!(self.holders[slice.holder], Holder::Made { .. })
     }
 
+    /// From now on, `watcher` is told.
+    pub(crate) fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+    }
+
     /// The tensor with this canonical name.
     pub(crate) fn get(&self, canonical: &str) -> Option<&Entry> {
         self.entries.get(canonical)
@@ -158,6 +168,9 @@ impl Archive {
 
     /// The elements of `slice`: in place where a file has them aligned, copied or made otherwise.
     pub(crate) fn elements<T: Pod>(&self, slice: &TensorSlice) -> Cow<'_, [T]> {
+        if let Some(watcher) = &self.watcher {
+            watcher(slice.byte_count() as u64);
+        }
         match &self.holders[slice.holder] {
             Holder::Mapped { map, .. } => in_file(&map[slice.start..slice.end]),
             Holder::Made { source, index } => {

@@ -46,6 +46,12 @@ impl TargetCheckpoint {
         Ok(TargetCheckpoint { config, archive, plan })
     }
 
+    /// From now on, `watcher` is told of the bytes of every tensor that is read: of [`Summary::bytes`] in all, once all
+    /// weights have been asked for.
+    pub fn watch(&mut self, watcher: impl Fn(u64) + Send + Sync + 'static) {
+        self.archive.watch(Box::new(watcher));
+    }
+
     /// Its configuration.
     pub fn config(&self) -> &TargetConfig {
         &self.config

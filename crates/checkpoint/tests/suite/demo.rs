@@ -1,6 +1,8 @@
 //! The demo pair opens, and says what its files say.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forerunner_checkpoint::{
     DrafterCheckpoint, Family, FeedForwardWeights, LayerKind, OperatorWeights, TargetCheckpoint,
@@ -99,4 +101,25 @@ fn the_demo_drafter_opens_for_its_target() {
         assert_eq!((layer.output.rows, layer.output.columns), (256, 256));
         assert_eq!(layer.down.to_bf16().len(), 256 * 512);
     }
+}
+
+#[test]
+fn a_watcher_hears_of_every_byte_once() {
+    let demo = workspace().join("assets/demo");
+    let mut target = TargetCheckpoint::open(&demo.join("target")).expect("demo target");
+    let mut drafter = DrafterCheckpoint::open(&demo.join("drafter"), target.config()).expect("demo drafter");
+    let heard = Arc::new(AtomicU64::new(0));
+    let watcher = || {
+        let heard = heard.clone();
+        move |bytes| {
+            heard.fetch_add(bytes, Ordering::Relaxed);
+        }
+    };
+    target.watch(watcher());
+    drafter.watch(watcher());
+    check_target(&target);
+    assert_eq!(heard.swap(0, Ordering::Relaxed), target.summary().bytes);
+    drop(drafter.head().expect("head"));
+    (0..drafter.config().layers).for_each(|index| drop(drafter.layer(index).expect("layer")));
+    assert_eq!(heard.load(Ordering::Relaxed), drafter.summary().bytes);
 }
