@@ -12,6 +12,7 @@ mod flags;
 mod grown;
 mod nearest;
 mod places;
+mod progress;
 mod setup;
 mod terminal;
 

@@ -19,6 +19,7 @@ use crate::device::{PlacedTarget, place};
 use crate::flags::ModelFlags;
 use crate::grown::grow;
 use crate::places::check_directory;
+use crate::progress::Progress;
 
 /// Longest context unless `--context` asks for more: a long one reserves memory that most replies never use.
 const DEFAULT_CONTEXT: usize = 32_768;
@@ -91,6 +92,7 @@ pub(crate) struct OpenedModel {
     pub(crate) target: TargetCheckpoint,
     pub(crate) drafter: Option<DrafterCheckpoint>,
     pub(crate) text: TextModel,
+    progress: Progress,
 }
 
 impl OpenedModel {
@@ -100,15 +102,17 @@ impl OpenedModel {
             return OpenedModel::grow(specification);
         }
         let mut paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
-        let target = TargetCheckpoint::open(&paths.target)?;
+        let mut target = TargetCheckpoint::open(&paths.target)?;
         if let Some(synthetic) = &target.config().synthetic {
             paths.name.clone_from(synthetic);
         }
         let config = target.config();
-        let drafter = paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
+        let mut drafter =
+            paths.drafter.as_ref().map(|path| DrafterCheckpoint::open(path, config)).transpose()?;
         let text = TextModel::open(&paths.target)?;
         check_vocabulary(&text.tokenizer, config, &paths.target)?;
-        Ok(OpenedModel { paths, target, drafter, text })
+        let progress = watched(&mut target, drafter.as_mut());
+        Ok(OpenedModel { paths, target, drafter, text, progress })
     }
 
     /// Grows the demo pair, whose tokenizer and chat template it keeps; matrices are made when they are loaded.
@@ -116,13 +120,14 @@ impl OpenedModel {
         let mut paths = ModelPaths::choose(None, None)?;
         let source = |grown: GrownCheckpoint| -> Arc<dyn TensorSource> { Arc::new(grown) };
         let (target, drafter) = grow(specification)?;
-        let target = TargetCheckpoint::from_source(&source(target))?;
-        let drafter = DrafterCheckpoint::from_source(&source(drafter), target.config())?;
+        let mut target = TargetCheckpoint::from_source(&source(target))?;
+        let mut drafter = DrafterCheckpoint::from_source(&source(drafter), target.config())?;
         let text = TextModel::open(&paths.target)?;
         check_vocabulary(&text.tokenizer, target.config(), &paths.target)?;
         paths.name = target.config().synthetic.clone().unwrap_or(paths.name);
         paths.drafter_name = Some(format!("{} drafter", paths.name));
-        Ok(OpenedModel { paths, target, drafter: Some(drafter), text })
+        let progress = watched(&mut target, Some(&mut drafter));
+        Ok(OpenedModel { paths, target, drafter: Some(drafter), text, progress })
     }
 
     /// What the flags ask of a target with room for `lanes` replies at once.
@@ -139,7 +144,9 @@ impl OpenedModel {
 
     /// Puts it on the device that the flags name.
     pub(crate) fn place(&self, flags: &ModelFlags, options: &TargetOptions) -> anyhow::Result<PlacedTarget> {
-        place(flags, &self.target, self.drafter.as_ref(), options)
+        let placed = place(flags, &self.target, self.drafter.as_ref(), options);
+        self.progress.end();
+        placed
     }
 
     /// Temperatures of its drafter's confidences.
@@ -154,6 +161,18 @@ impl OpenedModel {
     pub(crate) fn stop_tokens(&self) -> Vec<TokenId> {
         stop_tokens(self.target.config(), &self.text.tokenizer)
     }
+}
+
+/// Shows how many bytes of a pair's weights have been read.
+fn watched(target: &mut TargetCheckpoint, drafter: Option<&mut DrafterCheckpoint>) -> Progress {
+    let drafter_bytes = drafter.as_ref().map_or(0, |drafter| drafter.summary().bytes);
+    let progress = Progress::of_bytes("loading", target.summary().bytes + drafter_bytes);
+    let (of_target, of_drafter) = (progress.clone(), progress.clone());
+    target.watch(move |bytes| of_target.advance(bytes));
+    if let Some(drafter) = drafter {
+        drafter.watch(move |bytes| of_drafter.advance(bytes));
+    }
+    progress
 }
 
 /// Loads the model that the flags name and starts its engine.
