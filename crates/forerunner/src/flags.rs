@@ -117,7 +117,7 @@ fn gibibytes(text: &str) -> Result<f64, String> {
 }
 
 /// How replies in the terminal are generated.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ReplyFlags {
     /// Most tokens of a reply [default: what the context leaves].
     #[arg(long, value_name = "N")]

@@ -11,10 +11,11 @@ use forerunner_server::random_seed;
 
 use crate::flags::ReplyFlags;
 
-/// A finished reply.
+/// A reply as far as it came.
 pub(crate) struct TerminalReply {
     pub(crate) text: String,
-    pub(crate) statistics: Statistics,
+    /// None when it was interrupted.
+    pub(crate) statistics: Option<Statistics>,
 }
 
 /// The request that the flags describe.
@@ -32,10 +33,12 @@ pub(crate) fn request(flags: &ReplyFlags, prompt: Vec<TokenId>) -> Request {
     }
 }
 
-/// Generates a reply, writing its text as it comes and a line end after it.
+/// Generates a reply, writing its text as it comes and a line end after it. Whether it is interrupted is asked after every
+/// piece of text; an interrupted one frees its place at once.
 pub(crate) fn reply(
     engine: &EngineHandle,
     request: Request,
+    is_interrupted: impl Fn() -> bool,
     out: &mut impl Write,
 ) -> anyhow::Result<TerminalReply> {
     let mut reply = engine.submit(request)?;
@@ -46,10 +49,14 @@ pub(crate) fn reply(
                 out.write_all(text.as_bytes())?;
                 out.flush()?;
                 whole.push_str(&text);
+                if is_interrupted() {
+                    writeln!(out)?;
+                    return Ok(TerminalReply { text: whole, statistics: None });
+                }
             }
             Event::Finished { statistics, .. } => {
                 writeln!(out)?;
-                return Ok(TerminalReply { text: whole, statistics });
+                return Ok(TerminalReply { text: whole, statistics: Some(statistics) });
             }
             Event::Failed { message, .. } => bail!("the engine failed: {message}"),
         }

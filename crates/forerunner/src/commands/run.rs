@@ -20,8 +20,8 @@ pub(crate) fn run(flags: &RunFlags) -> anyhow::Result<()> {
     let request = request(&flags.reply, prompt);
     let how = if model.force_drafts && request.draft { ", drafts in every round" } else { "" };
     tell(format_args!("{}, {}{how}", banner(handle.info()), draws(&request.rule)));
-    let reply = reply(&handle, request, &mut std::io::stdout().lock())?;
-    tell(summary(&reply.statistics));
+    let reply = reply(&handle, request, || false, &mut std::io::stdout().lock())?;
+    reply.statistics.iter().for_each(|statistics| tell(summary(statistics)));
     Ok(())
 }
 

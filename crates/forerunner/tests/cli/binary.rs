@@ -1,11 +1,15 @@
 //! Runs the binary, to its end or as a server.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
+
+/// A question of the demo's kind, and what the demo model replies to it.
+pub(crate) const QUESTION: &str = "There are 7 boxes with 12 pears each. How many pears are there in all?";
+pub(crate) const ANSWER: &str = "Each box has 12 pears. There are 7 boxes. 7 * 12 = 84. The answer is 84.\n";
 
 /// What a finished run wrote.
 pub(crate) struct Finished {
@@ -16,19 +20,13 @@ pub(crate) struct Finished {
 
 /// Runs to the end with nothing to read.
 pub(crate) fn forerunner(arguments: &[&str]) -> Finished {
-    forerunner_reading(arguments, "")
+    let mut command = command(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    finished(command.spawn().expect("the binary starts"))
 }
 
-/// Runs to the end, reading `input`.
-pub(crate) fn forerunner_reading(arguments: &[&str], input: &str) -> Finished {
-    let mut child = command(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    // A run that reads nothing may have closed its input.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+/// Waits for the end of a run whose output is piped.
+pub(crate) fn finished(child: Child) -> Finished {
     let Output { status, stdout, stderr } = child.wait_with_output().expect("the binary ends");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     Finished { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
@@ -90,7 +88,8 @@ impl Drop for Serving {
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+/// The binary with these arguments.
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forerunner"));
     command.args(arguments);
     command

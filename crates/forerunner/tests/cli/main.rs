@@ -2,6 +2,7 @@
 
 mod binary;
 mod calibrate;
+mod chat;
 mod check;
 #[path = "../../../server/tests/http/client.rs"]
 mod client;
@@ -10,5 +11,8 @@ mod errors;
 mod field_reports;
 mod leaving;
 mod replies;
+mod scratch;
 mod serving;
 mod shown;
+#[cfg(unix)]
+mod terminal;

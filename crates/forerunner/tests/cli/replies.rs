@@ -1,9 +1,6 @@
 //! Replies in the terminal: the demo model's, whatever the flags say about how they are computed.
 
-use crate::binary::{demo, forerunner, forerunner_reading, reply};
-
-const QUESTION: &str = "There are 7 boxes with 12 pears each. How many pears are there in all?";
-const ANSWER: &str = "Each box has 12 pears. There are 7 boxes. 7 * 12 = 84. The answer is 84.\n";
+use crate::binary::{ANSWER, QUESTION, demo, forerunner, reply};
 
 #[test]
 fn run_answers_and_says_how_it_went() {
@@ -66,13 +63,4 @@ fn limits_systems_and_raw_prompts_are_obeyed() {
     let raw = "<|im_start|>user\nThere are 7 boxes with 12 pears each. How many pears are there in all?\
                <|im_end|>\n<|im_start|>assistant\n";
     assert_eq!(reply(&["--raw", raw]), ANSWER);
-}
-
-#[test]
-fn a_conversation_comes_from_a_pipe_too() {
-    let input = format!("{QUESTION}\n/stats\n/nonsense\n/reset\n{QUESTION}\n/quit\nnever said\n");
-    let run = forerunner_reading(&["chat"], &input);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    assert_eq!(run.stdout, format!("{ANSWER}{ANSWER}"));
-    assert!(run.stderr.contains("tokens a round") && run.stderr.contains("/nonsense"), "{}", run.stderr);
 }
