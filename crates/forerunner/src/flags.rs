@@ -191,6 +191,10 @@ pub(crate) struct ServeFlags {
     /// Connections at once; more wait.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_connections: u32,
+    /// Seconds in which a client must send a request's headers, or it is hung up on; also how long it may keep an idle
+    /// connection.
+    #[arg(long, value_name = "N", default_value_t = 75, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) header_seconds: u16,
 }
 
 /// `forerunner check`

@@ -9,8 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// When a client may try again after a full queue: a lane frees within moments, so soon.
+/// When a client may try again after a full queue, or while a model loads: soon, as a lane frees within moments, and as
+/// nobody knows how long loading takes.
 const RETRY_AFTER_SECONDS: &str = "1";
+
+/// The code of [`ApiError::loading`].
+const LOADING: &str = "loading";
 
 /// Why a request gets no reply.
 ///
@@ -122,6 +126,14 @@ impl ApiError {
         }
     }
 
+    /// There is no model yet.
+    pub(crate) fn loading() -> Self {
+        ApiError {
+            code: Some(LOADING),
+            ..ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", "the model is loading")
+        }
+    }
+
     /// It cannot be done now, and can be soon.
     pub(crate) fn busy(message: impl Into<String>) -> Self {
         ApiError {
@@ -180,7 +192,7 @@ impl From<TextError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(ErrorBody { error: &self })).into_response();
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
+        if self.status == StatusCode::TOO_MANY_REQUESTS || self.code == Some(LOADING) {
             let seconds = HeaderValue::from_static(RETRY_AFTER_SECONDS);
             response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }

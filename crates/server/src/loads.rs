@@ -25,6 +25,8 @@ pub(crate) struct Health {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum HealthStatus {
+    /// Its model is not there yet.
+    Loading,
     /// It takes requests.
     Ok,
     /// It finishes what runs and takes nothing new.
@@ -50,6 +52,12 @@ pub(crate) async fn health(State(service): State<Arc<Service>>) -> (StatusCode, 
     };
     let status = service.engine.status();
     (code, Json(Health { status: health, running: status.running, waiting: status.waiting }))
+}
+
+/// [`health`] of a server that has no engine yet.
+pub(crate) async fn health_while_loading() -> (StatusCode, Json<Health>) {
+    let health = Health { status: HealthStatus::Loading, running: 0, waiting: 0 };
+    (StatusCode::SERVICE_UNAVAILABLE, Json(health))
 }
 
 /// What replies depend on.

@@ -82,7 +82,7 @@ async fn limit_headers(request: Request, next: Next) -> Response {
 }
 
 /// Answers carry the id and the trace that their request came with, or a new id: what gateways write to their logs.
-async fn label(request: Request, next: Next) -> Response {
+pub(crate) async fn label(request: Request, next: Next) -> Response {
     let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(new_request_id);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let trace = request.headers().get(TRACE_PARENT).cloned();

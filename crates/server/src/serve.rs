@@ -1,6 +1,6 @@
 //! Accepts connections until told to stop, then lets running replies finish.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,9 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connections::LimitedListener;
+use crate::connections::take_connections;
+use crate::front::Front;
+use crate::options::ServerOptions;
 use crate::routes::router;
 use crate::service::Service;
 
@@ -25,25 +27,42 @@ pub async fn serve(
     service: Service,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
+    let options = service.options.clone();
+    serve_while_loading(listener, options, async { Ok(service) }, || {}, shutdown).await
+}
+
+/// [`serve`] for a service that is not there yet: until `loading` is ready every request gets 503 and a time to wait.
+/// `opened` is called once requests reach the service. A service that could not be loaded ends the server.
+pub async fn serve_while_loading<E: From<std::io::Error>>(
+    listener: std::net::TcpListener,
+    options: ServerOptions,
+    loading: impl Future<Output = Result<Service, E>>,
+    opened: impl FnOnce(),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), E> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let service = Arc::new(service);
     let (close, closing) = oneshot::channel::<()>();
-    let listener = LimitedListener::new(listener, service.options.connections);
-    let server = axum::serve(listener, router(service.clone())).with_graceful_shutdown(async {
+    let front = Front::new(&options);
+    let connections = tokio::spawn(take_connections(listener, front.clone(), options.clone(), async {
         // Either it is sent or its sender is gone: both mean to close.
         let _ = closing.await;
-    });
-    let mut server = std::pin::pin!(server.into_future());
-    tokio::select! {
-        ended = &mut server => return ended,
-        () = drained(&service, shutdown) => {}
+    }));
+    let mut shutdown = std::pin::pin!(shutdown);
+    let loaded = tokio::select! {
+        loaded = loading => Some(loaded?),
+        () = &mut shutdown => None,
+    };
+    if let Some(service) = loaded {
+        let service = Arc::new(service.with_options(options));
+        front.open(router(service.clone()));
+        opened();
+        drained(&service, shutdown).await;
     }
     drop(close);
-    match timeout(CLOSE_LIMIT, server).await {
-        Ok(ended) => ended,
-        Err(_) => Ok(()),
-    }
+    // What is still open after this time is cut when the runtime ends.
+    let _ = timeout(CLOSE_LIMIT, connections).await;
+    Ok(())
 }
 
 /// Ready when told to stop and no reply is running any more, or its time is up.

@@ -1,13 +1,15 @@
 //! `forerunner serve`: HTTP until a signal, then until running replies are done.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::Context;
 use forerunner_engine::EngineInfo;
 use forerunner_server::{ApiKeys, ServerOptions, Service};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
-use crate::flags::ServeFlags;
+use crate::flags::{ModelFlags, ServeFlags};
 use crate::setup::{Loaded, Sizes, load};
 use crate::terminal::{banner, tell};
 
@@ -19,25 +21,47 @@ const HTTP_THREADS: usize = 2;
 
 /// Serves until SIGTERM or Ctrl-C.
 pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
-    // The port is taken first: that it is not free is known before a model is loaded.
+    // What needs no model is looked at first: that it is wrong is known before one is loaded.
     let address = SocketAddr::new(flags.host, flags.port);
-    let listener =
-        std::net::TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
-    let server_options = server_options(flags)?;
+    let options = server_options(flags)?;
+    let runtime = runtime()?;
     let sizes =
         Sizes { lanes: flags.parallel.into(), max_waiting: flags.max_queue as usize, measure: MEASURE };
-    let Loaded { engine, text, defaults } = load(&flags.model, &sizes)?;
-    tell(format_args!("{}\nlistening on http://{address}", options(flags, engine.handle().info())));
-    let service = Service::new(engine.handle(), text, defaults).with_options(server_options);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(HTTP_THREADS)
-        .enable_all()
-        .build()
-        .context("starting the HTTP threads failed")?;
-    runtime.block_on(forerunner_server::serve(listener, service, stop_signal()))?;
+    let loaded = load_aside(flags.model.clone(), sizes)?;
+    let mut engine = None;
+    let loading = async {
+        let Loaded { engine: started, text, defaults } =
+            loaded.await.context("the thread that loads the model has ended")??;
+        let handle = engine.insert(started).handle();
+        tell(configuration(flags, handle.info()));
+        anyhow::Ok(Service::new(handle, text, defaults))
+    };
+    tell(format_args!("loading; until that is done http://{address} answers with status 503"));
+    let opened = || tell(format_args!("listening on http://{address}"));
+    let serving = forerunner_server::serve_while_loading(listener, options, loading, opened, stop_signal());
+    runtime.block_on(serving)?;
     runtime.shutdown_background();
     Ok(())
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(HTTP_THREADS).enable_all().build();
+    runtime.context("starting the HTTP threads failed")
+}
+
+/// Loads on a thread of its own, which nobody waits for when the server is stopped before it is done.
+fn load_aside(flags: ModelFlags, sizes: Sizes) -> anyhow::Result<oneshot::Receiver<anyhow::Result<Loaded>>> {
+    let (sender, receiver) = oneshot::channel();
+    // A server that has been stopped takes no model any more.
+    let load = move || drop(sender.send(load(&flags, &sizes)));
+    std::thread::Builder::new()
+        .name("loading".into())
+        .spawn(load)
+        .context("starting the thread that loads the model failed")?;
+    Ok(receiver)
 }
 
 fn server_options(flags: &ServeFlags) -> anyhow::Result<ServerOptions> {
@@ -50,10 +74,12 @@ fn server_options(flags: &ServeFlags) -> anyhow::Result<ServerOptions> {
         cors_origins: flags.cors_origin.clone(),
         body_limit_bytes: usize::from(flags.body_limit_mib) << 20,
         connections: flags.max_connections as usize,
+        header_limit: Duration::from_secs(flags.header_seconds.into()),
+        ..ServerOptions::default()
     })
 }
 
-fn options(flags: &ServeFlags, info: &EngineInfo) -> String {
+fn configuration(flags: &ServeFlags, info: &EngineInfo) -> String {
     format!("{}, {} in parallel, {} in the queue", banner(info), info.parallel, flags.max_queue)
 }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
@@ -55,20 +55,36 @@ pub(crate) fn demo_prompts() -> Vec<Value> {
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
     child: Child,
+    said: Said,
 }
 
+/// Lines of standard error as they come.
+type Said = std::io::Lines<BufReader<ChildStderr>>;
+
 impl Serving {
-    /// Starts a server and waits until it listens.
+    /// Starts a server and waits until its model is loaded.
     pub(crate) fn start(arguments: &[&str]) -> Serving {
+        let mut server = Serving::loading(arguments);
+        server.wait_until_loaded();
+        server
+    }
+
+    /// Starts a server and waits until its port is open.
+    pub(crate) fn loading(arguments: &[&str]) -> Serving {
         let arguments = [&["serve", "--port", "0"], arguments].concat();
         let mut child = command(&arguments).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        let address = lines.by_ref().find_map(|line| {
-            line.strip_prefix("listening on http://").map(|address| address.parse().expect("an address"))
-        });
-        // What else it says must be read, or it would wait for a reader.
-        std::thread::spawn(move || lines.for_each(|line| eprintln!("server: {line}")));
-        Serving { address: address.expect("the server listens"), child }
+        let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let told = said.by_ref().map_while(Result::ok).find(|line| line.starts_with("loading; "));
+        let told = told.expect("the server says that it is loading");
+        let address = told.split("://").nth(1).and_then(|rest| rest.split(' ').next()).expect("an address");
+        Serving { address: address.parse().expect("an address"), child, said }
+    }
+
+    /// Waits until the model is loaded.
+    pub(crate) fn wait_until_loaded(&mut self) {
+        let listening =
+            self.said.by_ref().map_while(Result::ok).find(|line| line.starts_with("listening on "));
+        assert!(listening.is_some(), "the server ended before its model was loaded");
     }
 
     /// Sends SIGTERM and waits for the end.
@@ -77,6 +93,12 @@ impl Serving {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
         self.child.wait().expect("the server ends")
+    }
+
+    /// Waits for a server that ends by itself: its exit code, and what it still said.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let said: Vec<String> = self.said.by_ref().map_while(Result::ok).collect();
+        (self.child.wait().expect("the server ends").code(), said.join("\n"))
     }
 }
 

@@ -26,6 +26,7 @@ fn wrong_usage_is_2() {
     check(&["serve", "--parallel", "0"], 2, "--parallel");
     check(&["serve", "--max-queue", "0"], 2, "--max-queue");
     check(&["serve", "--port", "70000"], 2, "--port");
+    check(&["serve", "--header-seconds", "0"], 2, "--header-seconds");
     check(&["synth", "--dequantize", "one"], 2, "DESTINATION");
     check(&["synth"], 2, "SHAPE");
     check(&["synth", "mid"], 2, "DIR");

@@ -15,4 +15,6 @@ mod scratch;
 mod serving;
 mod shown;
 #[cfg(unix)]
+mod starting;
+#[cfg(unix)]
 mod terminal;
