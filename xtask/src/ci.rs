@@ -11,16 +11,17 @@ use crate::{darwin, python, tidy, vulkan, web, workspace};
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
-    ("clippy", || cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("clippy", clippy),
     ("darwin", darwin::run),
     ("vulkan", vulkan::install_where_possible),
     ("clients", || python::test_where_possible("clients")),
     ("schemathesis", || python::test_where_possible("schemathesis")),
     ("gateway", || python::test_where_possible("gateway")),
     ("web", web::run),
+    ("features", || cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "tls"])),
 ];
 
 /// Runs all steps, then the tests; an error if any failed. What the test runner says last is the last of it.
@@ -34,6 +35,14 @@ pub(crate) fn run() -> Result<()> {
         bail!("the change is not ready: {}", failed.join(", "));
     }
     tests
+}
+
+/// Lints of the default build, and of what builds with more cargo features have besides.
+fn clippy() -> Result<()> {
+    let lint = ["clippy", "--locked", "--workspace", "--all-targets"];
+    let deny = ["--", "-D", "warnings"];
+    cargo(&[&lint[..], &deny].concat())?;
+    cargo(&[&lint[..], &["--all-features"], &deny].concat())
 }
 
 struct Outcome {

@@ -58,11 +58,13 @@ const RULES: [Rule; 14] = [
 ];
 
 /// Crates of others that only one of ours may use: HTTP lives in the server, the command line in the binary.
-const RESERVED: [(&str, &[&str]); 6] = [
+const RESERVED: [(&str, &[&str]); 7] = [
     ("axum", &["server"]),
     ("hyper", &["server"]),
     ("tower", &["server"]),
     ("clap", &["forerunner"]),
+    // Certificates are for whoever starts a server.
+    ("tokio-rustls", &["forerunner"]),
     ("tracing-subscriber", &["forerunner"]),
     ("anyhow", &["forerunner", "xtask"]),
 ];

@@ -182,6 +182,12 @@ pub(crate) struct ServeFlags {
     /// File of API keys, one a line; requests without one get status 401. Without it, everybody may ask.
     #[arg(long, value_name = "FILE")]
     pub(crate) api_key_file: Option<PathBuf>,
+    /// Certificate chain in PEM, the server's own first: HTTPS instead of HTTP. For builds with the cargo feature tls.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The certificate's private key in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Origin of web pages that may ask, such as https://example.org; may be given several times, and * means any.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors_origin: Vec<String>,

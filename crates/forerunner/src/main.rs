@@ -15,6 +15,7 @@ mod places;
 mod progress;
 mod setup;
 mod terminal;
+mod tls;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use forerunner_engine::EngineInfo;
-use forerunner_server::{ApiKeys, ServerOptions, Service};
+use forerunner_server::{ApiKeys, Handshaking, ServerOptions, Service};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use crate::flags::{ModelFlags, ServeFlags};
 use crate::setup::{Loaded, Sizes, load};
 use crate::terminal::{banner, tell};
+use crate::tls::handshaking;
 
 /// Time for measuring what rounds cost here; a server lives long enough to be worth it.
 const MEASURE: Duration = Duration::from_secs(1);
@@ -38,8 +39,9 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
         tell(configuration(flags, handle.info()));
         anyhow::Ok(Service::new(handle, text, defaults))
     };
-    tell(format_args!("loading; until that is done http://{address} answers with status 503"));
-    let opened = || tell(format_args!("listening on http://{address}"));
+    let scheme = if flags.tls_certificate.is_some() { "https" } else { "http" };
+    tell(format_args!("loading; until that is done {scheme}://{address} answers with status 503"));
+    let opened = || tell(format_args!("listening on {scheme}://{address}"));
     let serving = forerunner_server::serve_while_loading(listener, options, loading, opened, stop_signal());
     runtime.block_on(serving)?;
     runtime.shutdown_background();
@@ -69,13 +71,17 @@ fn server_options(flags: &ServeFlags) -> anyhow::Result<ServerOptions> {
         Some(path) => ApiKeys::open(path).with_context(|| format!("reading {} failed", path.display()))?,
         None => ApiKeys::default(),
     };
+    let handshaking = match (&flags.tls_certificate, &flags.tls_key) {
+        (Some(certificate), Some(key)) => handshaking(certificate, key)?,
+        _ => Handshaking::default(),
+    };
     Ok(ServerOptions {
         api_keys,
         cors_origins: flags.cors_origin.clone(),
         body_limit_bytes: usize::from(flags.body_limit_mib) << 20,
         connections: flags.max_connections as usize,
         header_limit: Duration::from_secs(flags.header_seconds.into()),
-        ..ServerOptions::default()
+        handshaking,
     })
 }
 

@@ -26,6 +26,7 @@ fn wrong_usage_is_2() {
     check(&["serve", "--parallel", "0"], 2, "--parallel");
     check(&["serve", "--max-queue", "0"], 2, "--max-queue");
     check(&["serve", "--port", "70000"], 2, "--port");
+    check(&["serve", "--tls-key", "key.pem"], 2, "--tls-certificate");
     check(&["serve", "--header-seconds", "0"], 2, "--header-seconds");
     check(&["synth", "--dequantize", "one"], 2, "DESTINATION");
     check(&["synth"], 2, "SHAPE");
@@ -60,4 +61,15 @@ fn a_port_in_use_is_named() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     check(&["serve", "--port", &port], 1, &format!("cannot listen on 127.0.0.1:{port}"));
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_tls_says_so() {
+    let tls = ["--tls-certificate", "certificate.pem", "--tls-key", "key.pem"];
+    check(
+        &[&["serve", "--port", "0"], &tls[..]].concat(),
+        1,
+        "this build has no TLS: build it with the cargo feature tls",
+    );
 }

@@ -18,3 +18,5 @@ mod shown;
 mod starting;
 #[cfg(unix)]
 mod terminal;
+#[cfg(feature = "tls")]
+mod tls;
