@@ -21,7 +21,7 @@ const STEPS: [Step; 10] = [
     ("schemathesis", || python::test_where_possible("schemathesis")),
     ("gateway", || python::test_where_possible("gateway")),
     ("web", web::run),
-    ("features", || cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "tls"])),
+    ("features", || cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "tls", "pull"])),
 ];
 
 /// Runs all steps, then the tests; an error if any failed. What the test runner says last is the last of it.

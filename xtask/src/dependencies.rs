@@ -58,13 +58,14 @@ const RULES: [Rule; 14] = [
 ];
 
 /// Crates of others that only one of ours may use: HTTP lives in the server, the command line in the binary.
-const RESERVED: [(&str, &[&str]); 7] = [
+const RESERVED: [(&str, &[&str]); 8] = [
     ("axum", &["server"]),
     ("hyper", &["server"]),
     ("tower", &["server"]),
     ("clap", &["forerunner"]),
-    // Certificates are for whoever starts a server.
+    // Certificates and the hub are for those who start a server or fetch a model.
     ("tokio-rustls", &["forerunner"]),
+    ("ureq", &["forerunner"]),
     ("tracing-subscriber", &["forerunner"]),
     ("anyhow", &["forerunner", "xtask"]),
 ];

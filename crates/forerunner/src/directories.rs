@@ -15,6 +15,11 @@ pub(crate) fn state() -> Option<PathBuf> {
     Some(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()).join("forerunner"))
 }
 
+/// For what was fetched and is worth keeping.
+pub(crate) fn data() -> Option<PathBuf> {
+    strategy().map(|strategy| strategy.data_dir().join("forerunner"))
+}
+
 fn strategy() -> Option<impl BaseStrategy> {
     etcetera::choose_base_strategy().ok()
 }

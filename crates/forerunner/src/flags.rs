@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Calibrate(CalibrateFlags),
     /// What a model directory holds.
     Info(InfoFlags),
+    /// Fetches a model from the hub, going on where an earlier fetch broke off. For builds with the cargo feature pull.
+    Pull(PullFlags),
     /// What this binary and this machine can do.
     Capabilities(CapabilitiesFlags),
     /// Completions of this command line for a shell, to standard output.
@@ -250,6 +252,26 @@ pub(crate) struct InfoFlags {
     /// Directory of a drafter, to see whether it fits.
     #[arg(long, value_name = "DIR", requires = "model")]
     pub(crate) drafter: Option<PathBuf>,
+}
+
+/// `forerunner pull`
+#[derive(Debug, Args)]
+#[cfg_attr(not(feature = "pull"), expect(dead_code, reason = "this build only says that it cannot fetch"))]
+pub(crate) struct PullFlags {
+    /// The model, ORG/NAME. `--model ORG/NAME` finds it afterwards.
+    pub(crate) model: String,
+    /// Branch, tag or commit.
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub(crate) revision: String,
+    /// Where to put it [default: a folder of this platform's for data].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// The hub.
+    #[arg(long, value_name = "URL", default_value = "https://huggingface.co")]
+    pub(crate) endpoint: String,
+    /// File with a token, for models that are not public.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// `forerunner capabilities`

@@ -51,6 +51,7 @@ fn run(command_line: &CommandLine) -> anyhow::Result<()> {
         Command::Check(flags) => commands::check::check(flags),
         Command::Calibrate(flags) => commands::calibrate::calibrate(flags),
         Command::Info(flags) => commands::info::info(flags),
+        Command::Pull(flags) => commands::pull::pull(flags),
         Command::Capabilities(flags) => commands::capabilities::capabilities(flags),
         Command::Completions(flags) => commands::completions::completions(flags),
         Command::Man(flags) => commands::completions::man(flags),

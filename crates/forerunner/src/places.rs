@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use crate::directories;
 use crate::nearest::nearest;
 
 /// What a model's directory has at least.
@@ -12,8 +13,22 @@ const MARK: &str = "config.json";
 /// Levels below a directory at which a model is looked for, to be suggested: as deep as the hub's own cache has them.
 const LEVELS: usize = 2;
 
+/// Where a model of the hub lies once it was pulled; none for what is no name of the hub's.
+pub(crate) fn pull_place(named: &Path) -> Option<PathBuf> {
+    let id = named.to_str().filter(|name| is_hub_id(name))?;
+    Some(directories::data()?.join("models").join(id))
+}
+
+/// The directory that is meant: the named one, or that of a model that was pulled by this name.
+pub(crate) fn find(named: &Path) -> Result<PathBuf> {
+    match pull_place(named).filter(|place| place.join(MARK).is_file()) {
+        Some(pulled) if !named.exists() => Ok(pulled),
+        _ => check_directory(named).map(|()| named.to_owned()),
+    }
+}
+
 /// That a model may lie here; otherwise what is wrong with the place, and what may have been meant.
-pub(crate) fn check_directory(named: &Path) -> Result<()> {
+fn check_directory(named: &Path) -> Result<()> {
     let shown = named.display();
     if !named.is_dir() {
         bail!("{shown} is not a directory{}", instead_of(named));
@@ -26,6 +41,16 @@ pub(crate) fn check_directory(named: &Path) -> Result<()> {
     Ok(())
 }
 
+/// `ORG/NAME`, of the characters that the hub allows, and no path.
+pub(crate) fn is_hub_id(name: &str) -> bool {
+    let is_plain = |part: &str| {
+        part.chars().all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
+            && part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && !part.contains("..")
+    };
+    name.split_once('/').is_some_and(|(owner, model)| is_plain(owner) && is_plain(model))
+}
+
 fn instead_of(named: &Path) -> String {
     if named.is_file() {
         let extension = named.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -36,7 +61,15 @@ fn instead_of(named: &Path) -> String {
             _ => "; accepted: a directory with config.json and safetensors".into(),
         };
     }
-    did_you_mean_beside(named)
+    let beside = did_you_mean_beside(named);
+    match named.to_str().filter(|name| is_hub_id(name) && beside.is_empty()) {
+        Some(id) if cfg!(feature = "pull") => format!("; fetch it from the hub: forerunner pull {id}"),
+        Some(id) => format!(
+            "; {id} looks like a model of the hub, and this build cannot fetch models (cargo feature pull): download \
+             it and name its directory"
+        ),
+        None => beside,
+    }
 }
 
 /// A directory beside the one that is not there, with a name that is like it.
@@ -122,5 +155,19 @@ mod tests {
         let scratch = Scratch::new("hub", &[file, "model.gguf"]);
         check(&scratch.0.join("models--LiquidAI--LFM2-1.2B"), "snapshots/0a1b?");
         check(&scratch.0.join("model.gguf"), "GGUF");
+    }
+
+    #[test]
+    fn a_name_of_the_hub_is_told_from_a_path() {
+        for id in ["LiquidAI/LFM2.5-1.2B-Instruct", "a/b"] {
+            assert!(is_hub_id(id), "{id}");
+        }
+        for path in
+            ["LFM2", "./a/b", "../b", "a/../b", "/a/b", "a/b/c", "~/b", "a/", "/b", "a b/c", "a/.b", ""]
+        {
+            assert!(!is_hub_id(path), "{path}");
+            assert_eq!(pull_place(Path::new(path)), None);
+        }
+        check(Path::new("LiquidAI/LFM2.5-1.2B-Instruct"), "pull");
     }
 }

@@ -18,7 +18,7 @@ use crate::demo::demo_pair;
 use crate::device::{PlacedTarget, place};
 use crate::flags::ModelFlags;
 use crate::grown::grow;
-use crate::places::check_directory;
+use crate::places::find;
 use crate::progress::Progress;
 
 /// Longest context unless `--context` asks for more: a long one reserves memory that most replies never use.
@@ -74,14 +74,13 @@ impl ModelPaths {
                 drafter_name: Some("demo-drafter".into()),
             });
         };
-        for directory in [Some(target), drafter].into_iter().flatten() {
-            check_directory(directory)?;
-        }
+        let target = find(target)?;
+        let drafter = drafter.map(find).transpose()?;
         Ok(ModelPaths {
-            name: directory_name(target),
-            target: target.to_owned(),
-            drafter: drafter.map(Path::to_owned),
-            drafter_name: drafter.map(directory_name),
+            name: directory_name(&target),
+            drafter_name: drafter.as_deref().map(directory_name),
+            target,
+            drafter,
         })
     }
 }

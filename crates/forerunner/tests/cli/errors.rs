@@ -63,6 +63,16 @@ fn a_port_in_use_is_named() {
     check(&["serve", "--port", &port], 1, &format!("cannot listen on 127.0.0.1:{port}"));
 }
 
+#[cfg(not(feature = "pull"))]
+#[test]
+fn a_build_that_fetches_nothing_says_so() {
+    check(
+        &["pull", "demo/target"],
+        1,
+        "this build cannot fetch demo/target: build it with the cargo feature pull",
+    );
+}
+
 #[cfg(not(feature = "tls"))]
 #[test]
 fn a_build_without_tls_says_so() {

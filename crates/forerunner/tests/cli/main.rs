@@ -10,6 +10,8 @@ mod config;
 mod errors;
 mod field_reports;
 mod leaving;
+#[cfg(feature = "pull")]
+mod pull;
 mod replies;
 mod scratch;
 mod serving;
