@@ -10,6 +10,7 @@ mod config;
 mod errors;
 mod field_reports;
 mod leaving;
+mod packaging;
 #[cfg(feature = "pull")]
 mod pull;
 mod replies;
