@@ -69,10 +69,10 @@ fn summary(outcomes: &[Outcome]) -> String {
     outcomes.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Builds the binary with the workspace's features, so that the tests' build of the dependencies serves; where it is.
-pub(crate) fn build_binary() -> Result<PathBuf> {
-    cargo(&["build", "--locked", "--workspace", "--bin", "forerunner"])?;
-    let file = format!("forerunner{}", std::env::consts::EXE_SUFFIX);
+/// Builds a program with the workspace's features, so that the tests' build of the dependencies serves; where it is.
+pub(crate) fn build_binary(name: &str) -> Result<PathBuf> {
+    cargo(&["build", "--locked", "--workspace", "--bin", name])?;
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     Ok(workspace::target_folder()?.join("debug").join(file))
 }
 

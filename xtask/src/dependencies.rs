@@ -54,6 +54,7 @@ const RULES: [Rule; 14] = [
             "text",
         ],
     ),
+    rule("fuzz", &["checkpoint", "engine", "lanes", "server", "text"]),
     rule("xtask", &[]),
 ];
 

@@ -7,6 +7,7 @@ mod darwin;
 mod debian;
 mod dependencies;
 mod field_reports;
+mod fuzz;
 mod licences;
 mod links;
 mod manifests;
@@ -30,6 +31,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   schemathesis  requests made from the OpenAPI document: [PYTEST ARGUMENTS]
   gateway       engines on the demo model behind a gateway: [PYTEST ARGUMENTS]
   web           the web page: types, built assets, tests in a browser
+  fuzz          changed inputs for every parser that meets the outside: [--seed N] [--runs N] [--corpus DIR] [TARGET ...]
   soak          random streams against the release binary, memory flat: [--minutes N] [--streams N] [--receipt FILE]
   bench         the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
   cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]
@@ -55,6 +57,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["gateway", ..] => python::test("gateway", &arguments[1..]),
         ["schemathesis", ..] => python::test("schemathesis", &arguments[1..]),
         ["soak", ..] => soak::run(&arguments[1..]),
+        ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["web"] => web::run(),
         ["bench", ..] => bench::run(&arguments[1..]),
         ["cuda", ..] => cuda::run(&arguments[1..]),

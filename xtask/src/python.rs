@@ -10,7 +10,7 @@ use crate::{ci, workspace};
 /// Builds the binary, installs what `tests/NAME/requirements.txt` pins where it is not yet, and runs the tests of that folder;
 /// arguments go to pytest.
 pub(crate) fn test(name: &str, arguments: &[String]) -> Result<()> {
-    let binary = ci::build_binary()?;
+    let binary = ci::build_binary("forerunner")?;
     let folder = format!("tests/{name}");
     let python = environment(name, &format!("{folder}/requirements.txt"))?;
     let binary = ["--binary".to_owned(), binary.to_string_lossy().into_owned()];

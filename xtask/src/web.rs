@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<()> {
         println!("skipped: the web page is not tested without {BROWSER} (Debian: chromium)");
         return Ok(());
     }
-    workspace::run(npm(&["test"]).env("FORERUNNER", ci::build_binary()?))
+    workspace::run(npm(&["test"]).env("FORERUNNER", ci::build_binary("forerunner")?))
 }
 
 /// What Node.js says of itself, such as `v20.20.2`.
