@@ -20,7 +20,7 @@ const fn rule(name: &'static str, ours: &'static [&'static str]) -> Rule {
     Rule { name, ours, others: None, in_tests: &[] }
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule { others: Some(&[]), ..rule("lanes", &[]) },
     Rule { others: Some(&["half", "bytemuck", "thiserror"]), ..rule("tensor", &[]) },
     rule("checkpoint", &["tensor"]),
