@@ -256,7 +256,6 @@ pub(crate) struct InfoFlags {
 
 /// `forerunner pull`
 #[derive(Debug, Args)]
-#[cfg_attr(not(feature = "pull"), expect(dead_code, reason = "this build only says that it cannot fetch"))]
 pub(crate) struct PullFlags {
     /// The model, ORG/NAME. `--model ORG/NAME` finds it afterwards.
     pub(crate) model: String,
