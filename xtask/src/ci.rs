@@ -6,22 +6,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{darwin, python, tidy, vulkan, web, workspace};
+use crate::{cuda, darwin, python, tidy, vulkan, web, workspace};
 
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", clippy),
     ("darwin", darwin::run),
+    ("cuda", cuda::check_where_possible),
     ("vulkan", vulkan::install_where_possible),
     ("clients", || python::test_where_possible("clients")),
     ("schemathesis", || python::test_where_possible("schemathesis")),
     ("gateway", || python::test_where_possible("gateway")),
     ("web", web::run),
-    ("features", || cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "tls", "pull"])),
+    ("features", || {
+        cargo(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "tls", "pull"])
+    }),
 ];
 
 /// Runs all steps, then the tests; an error if any failed. What the test runner says last is the last of it.

@@ -46,7 +46,7 @@ fn environment(name: &str, requirements: &str) -> Result<PathBuf> {
 }
 
 /// Whether there is a Python that can make environments.
-fn is_here() -> bool {
+pub(crate) fn is_here() -> bool {
     workspace::answers("python3", &["-c", "import venv, ensurepip"])
 }
 

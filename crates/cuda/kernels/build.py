@@ -2,7 +2,7 @@
 
 The compiler is NVRTC 12.9 from PyPI, the oldest whose machine code covers all targets, so that old drivers load it.
 It needs no GPU and no toolkit. Usage: build.py TOOLS [--check] [TARGET ...]; TOOLS is where the compiler is kept.
-With --check nothing is written: kernels compile, none spills, and what is stored is of these sources.
+With --check nothing is written: kernels compile, none spills, and what is stored is what these sources compile to.
 """
 
 import ctypes
@@ -81,18 +81,21 @@ def main():
     check = "--check" in sys.argv
     targets = [argument for argument in sys.argv[2:] if argument != "--check"] or TARGETS
     nvrtc = compiler(tools)
-    spilling = []
+    faults = []
     for target in targets:
         image, log = compile_for(nvrtc, target)
         used = resources(log)
         most = max(used, key=lambda kernel: kernel[1], default=("none", 0, 0))
         print(f"{target}: {len(image)} bytes, {len(used)} kernels, most registers {most[1]} in {most[0]}", flush=True)
-        spilling += [f"{target} {name} spills {spilled} bytes" for name, _, spilled in used if spilled > MOST_SPILLED]
+        faults += [f"{target} {name} spills {spilled} bytes" for name, _, spilled in used if spilled > MOST_SPILLED]
+        file = BUILT / f"{target}.{'ptx' if target.startswith('compute') else 'cubin'}"
         if not check:
             BUILT.mkdir(exist_ok=True)
-            (BUILT / f"{target}.{'ptx' if target.startswith('compute') else 'cubin'}").write_bytes(image)
-    if spilling:
-        sys.exit("\n".join(spilling))
+            file.write_bytes(image)
+        elif file.read_bytes() != image:
+            faults.append(f"{target}: {file.name} is not what the sources compile to: run cargo xtask cuda")
+    if faults:
+        sys.exit("\n".join(faults))
     stored = BUILT / "hash.txt"
     if check and stored.read_text().strip() != source_hash():
         sys.exit("the stored kernels are of other sources: run cargo xtask cuda")

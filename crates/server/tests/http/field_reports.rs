@@ -186,9 +186,7 @@ fn two_hundred_that_leave_at_random_leave_nothing_behind() {
         }
     }
     drop(held);
-    world.wait(|status| {
-        status.running == 0 && status.waiting == 0 && status.pages_in_use == 0
-    });
+    world.wait(|status| status.running == 0 && status.waiting == 0 && status.pages_in_use == 0);
     assert_eq!([ask(true), ask(false)], alone);
     let load = get(world.address, "/v1/loads").json()["loads"][0].clone();
     assert_eq!((&load["num_total_reqs"], &load["num_used_tokens"]), (&json!(0), &json!(0)), "{load}");
