@@ -58,10 +58,11 @@ const RULES: [Rule; 15] = [
     rule("xtask", &[]),
 ];
 
-/// Crates of others that only one of ours may use: HTTP lives in the server, the command line in the binary.
+/// Crates of others that only some of ours may use: HTTP is served by the server and asked by the binary's benchmark, and
+/// the command line is in the binary.
 const RESERVED: [(&str, &[&str]); 8] = [
     ("axum", &["server"]),
-    ("hyper", &["server"]),
+    ("hyper", &["server", "forerunner"]),
     ("tower", &["server"]),
     ("clap", &["forerunner"]),
     // Certificates and the hub are for those who start a server or fetch a model.
@@ -71,8 +72,8 @@ const RESERVED: [(&str, &[&str]); 8] = [
     ("anyhow", &["forerunner", "xtask"]),
 ];
 
-/// The only crate that opens sockets.
-const CRATE_WITH_SOCKETS: &str = "server";
+/// The crates that open sockets: to listen, and to load a server.
+const CRATES_WITH_SOCKETS: [&str; 2] = ["server", "forerunner"];
 
 /// The only crate with cargo features.
 const CRATE_WITH_FEATURES: &str = "forerunner";
@@ -163,8 +164,8 @@ fn complaint(rule: &Rule, dependency: &Dependency) -> Option<String> {
     }
     let opens_sockets =
         name == "tokio" && dependency.features.iter().any(|feature| feature == "net" || feature == "full");
-    (opens_sockets && rule.name != CRATE_WITH_SOCKETS)
-        .then(|| format!("may not use tokio's net, which is for {CRATE_WITH_SOCKETS}"))
+    (opens_sockets && !CRATES_WITH_SOCKETS.contains(&rule.name))
+        .then(|| format!("may not use tokio's net, which is for {}", list(&CRATES_WITH_SOCKETS)))
 }
 
 fn list(names: &[&str]) -> String {
@@ -237,6 +238,8 @@ mod tests {
     #[test]
     fn http_and_the_command_line_have_their_crates() {
         check_one("forerunner-engine", &[normal("axum")], &["axum, which is for server"]);
+        check_one("forerunner-text", &[normal("hyper")], &["hyper, which is for server, forerunner"]);
+        check_one("forerunner", &[normal("hyper"), dependency("tokio", Value::Null, &["net"])], &[]);
         check_one("forerunner-text", &[normal("anyhow")], &["anyhow, which is for forerunner, xtask"]);
         check_one("forerunner-engine", &[dependency("tokio", Value::Null, &["sync"])], &[]);
         check_one(

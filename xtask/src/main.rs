@@ -1,6 +1,5 @@
 //! Repository automation: `cargo xtask ci` is everything that a change must pass.
 
-mod bench;
 mod ci;
 mod cuda;
 mod darwin;
@@ -11,6 +10,7 @@ mod fuzz;
 mod licences;
 mod links;
 mod manifests;
+mod plots;
 mod python;
 mod shaders;
 mod soak;
@@ -33,7 +33,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   web           the web page: types, built assets, tests in a browser
   fuzz          changed inputs for every parser that meets the outside: [--seed N] [--runs N] [--corpus DIR] [TARGET ...]
   soak          random streams against the release binary, memory flat: [--minutes N] [--streams N] [--receipt FILE]
-  bench         the demo pair's speed on this machine, as ratios in one run: [THREADS] [RECEIPT.json]
+  plots         docs/benchmarks.md and its plots, from the receipts of `forerunner bench`
   cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]
   shaders       stores what Metal is given for each shader
   darwin        type-checks the code for Macs";
@@ -59,7 +59,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["soak", ..] => soak::run(&arguments[1..]),
         ["fuzz", ..] => fuzz::run(&arguments[1..]),
         ["web"] => web::run(),
-        ["bench", ..] => bench::run(&arguments[1..]),
+        ["plots"] => plots::run(),
         ["cuda", ..] => cuda::run(&arguments[1..]),
         ["shaders"] => shaders::run(),
         ["darwin"] => darwin::run(),

@@ -27,13 +27,13 @@ pub(crate) fn command_line(arguments: &[OsString]) -> Result<CommandLine, clap::
     let command = Flags::command();
     let parse = |arguments: &[OsString]| command.clone().try_get_matches_from(arguments);
     let lenient = command.clone().ignore_errors(true).try_get_matches_from(arguments);
-    let typed = lenient.as_ref().ok().and_then(ArgMatches::subcommand);
-    let named = typed.and_then(|(name, typed)| Some((typed.get_one::<PathBuf>("config")?, name, typed)));
+    let typed = lenient.as_ref().ok().map(innermost);
+    let named = typed.and_then(|(names, typed)| Some((typed.get_one::<PathBuf>("config")?, names, typed)));
     let matches = match named {
         None => parse(arguments)?,
-        Some((path, name, typed)) => {
+        Some((path, names, typed)) => {
             let refused = |message: String| refusal(path, &message);
-            let added = read(path).and_then(|table| added_flags(&table, &command, name, typed));
+            let added = read(path).and_then(|table| added_flags(&table, &command, &names, typed));
             let whole = with(arguments, added.map_err(refused)?);
             // A command line that is wrong by itself is told so; otherwise it is the file that is wrong.
             parse(&whole).map_err(|error| match parse(arguments) {
@@ -49,9 +49,19 @@ impl CommandLine {
     /// The command's flags that have a value, typed, from the file or by default, as a file for `--config`.
     pub(crate) fn to_toml(&self) -> String {
         let command = Flags::command();
-        let Some((name, matches)) = self.matches.subcommand() else { return String::new() };
-        keys(&command, name).iter().filter_map(|arg| line(arg, matches)).collect()
+        let (names, matches) = innermost(&self.matches);
+        keys(&command, &names).iter().filter_map(|arg| line(arg, matches)).collect()
     }
+}
+
+/// The command that was typed, by its names from the outermost on, and what was typed for it.
+fn innermost(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
+    let (mut names, mut inner) = (Vec::new(), matches);
+    while let Some((name, own)) = inner.subcommand() {
+        names.push(name);
+        inner = own;
+    }
+    (names, inner)
 }
 
 fn refusal(path: &Path, message: &str) -> clap::Error {
@@ -75,12 +85,11 @@ fn read(path: &Path) -> Result<Table, String> {
 fn added_flags(
     table: &Table,
     command: &Command,
-    name: &str,
+    names: &[&str],
     typed: &ArgMatches,
 ) -> Result<Vec<OsString>, String> {
-    let own = keys(command, name);
-    let commands = command.get_subcommands().filter(|command| !command.is_hide_set());
-    let all: Vec<Arg> = commands.flat_map(|other| keys(command, other.get_name())).collect();
+    let own = keys(command, names);
+    let all = all_keys(command);
     let mut flags = Vec::new();
     for (key, value) in table {
         let named = |arg: &&Arg| arg.get_long() == Some(key.as_str());
@@ -96,12 +105,22 @@ fn added_flags(
     Ok(flags)
 }
 
-/// The options of a command that a file may have.
-fn keys(command: &Command, name: &str) -> Vec<Arg> {
-    let own = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
+/// The options of a command that a file may have. A command of commands has those of the program alone.
+fn keys(command: &Command, names: &[&str]) -> Vec<Arg> {
+    let inner = names.iter().try_fold(command, |command, name| command.find_subcommand(name));
+    let own = inner.into_iter().filter(|_| !names.is_empty()).flat_map(Command::get_arguments);
     let global = command.get_arguments().filter(|arg| arg.is_global_set());
-    let is_key = |arg: &&Arg| arg.get_long().is_some_and(|long| !NO_KEYS.contains(&long));
     own.chain(global).filter(is_key).cloned().collect()
+}
+
+/// The options of all commands that a file may have.
+fn all_keys(command: &Command) -> Vec<Arg> {
+    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+    command.get_arguments().filter(is_key).cloned().chain(visible.flat_map(all_keys)).collect()
+}
+
+fn is_key(arg: &&Arg) -> bool {
+    arg.get_long().is_some_and(|long| !NO_KEYS.contains(&long))
 }
 
 fn unknown<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> String {
@@ -240,7 +259,7 @@ mod tests {
 
     #[test]
     fn every_flag_of_serve_has_its_key() {
-        let keys = keys(&Flags::command(), "serve");
+        let keys = keys(&Flags::command(), &["serve"]);
         assert!(keys.len() > 10, "only {}", keys.len());
         for arg in &keys {
             let key = arg.get_long().unwrap();
@@ -251,6 +270,17 @@ mod tests {
                 Err(message) => assert!(message.contains("--"), "{message}"),
             }
         }
+    }
+
+    #[test]
+    fn a_command_of_a_command_has_its_keys() {
+        in_force(
+            "pairs = 7\nparallel = 4\n",
+            &["bench", "throughput", "--seed", "3"],
+            &["pairs = 7", "seed = 3"],
+        );
+        in_force("streams = [2, 3]", &["bench", "throughput"], &["streams = [2, 3]"]);
+        in_force("pairs = 7", &["serve"], &["parallel = 16"]);
     }
 
     #[test]

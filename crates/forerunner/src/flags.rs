@@ -1,5 +1,7 @@
 //! What can be typed, and nothing about what it means: that is for `setup` and the commands.
 
+mod bench;
+
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -7,6 +9,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forerunner_synth::Specification;
 use tracing_subscriber::filter::LevelFilter;
+
+pub(crate) use bench::{
+    Bench, BenchFlags, CompareFlags, LatencyFlags, LoadFlags, ReceiptFlags, ServeBenchFlags, ThroughputFlags,
+};
 
 /// Runs LFM2 language models with lossless speculative decoding.
 #[derive(Debug, Parser)]
@@ -36,6 +42,8 @@ pub(crate) enum Command {
     Serve(ServeFlags),
     /// This engine's promises, tried on this machine: drafted = plain, shared = alone, after a cancel = alone.
     Check(CheckFlags),
+    /// Speeds on this machine or of a server, each beside an equality.
+    Bench(BenchFlags),
     /// Fits the temperatures of a drafter's confidences and writes them beside it.
     Calibrate(CalibrateFlags),
     /// What a model directory holds.

@@ -1,5 +1,6 @@
 //! The command line: one `match` on the command, and what happens when it fails.
 
+mod bench;
 mod calibration;
 mod check;
 mod commands;
@@ -10,9 +11,11 @@ mod device;
 mod directories;
 mod flags;
 mod grown;
+mod machine;
 mod nearest;
 mod places;
 mod progress;
+mod receipt;
 mod setup;
 mod terminal;
 mod tls;
@@ -49,6 +52,7 @@ fn run(command_line: &CommandLine) -> anyhow::Result<()> {
         Command::Chat(flags) => commands::chat::chat(flags),
         Command::Serve(flags) => commands::serve::serve(flags),
         Command::Check(flags) => commands::check::check(flags),
+        Command::Bench(flags) => commands::bench::bench(flags),
         Command::Calibrate(flags) => commands::calibrate::calibrate(flags),
         Command::Info(flags) => commands::info::info(flags),
         Command::Pull(flags) => commands::pull::pull(flags),

@@ -13,6 +13,7 @@ use forerunner_synth::{GrownCheckpoint, Specification};
 use forerunner_text::{TextModel, Tokenizer};
 
 use crate::calibration;
+use crate::check::plant::planted;
 use crate::cost_cache::CostCache;
 use crate::demo::demo_pair;
 use crate::device::{PlacedTarget, place};
@@ -47,6 +48,8 @@ impl Sizes {
 /// A running engine and what goes around it.
 pub(crate) struct Loaded {
     pub(crate) engine: Engine,
+    /// What its rounds were measured to cost.
+    pub(crate) costs: CostTable,
     pub(crate) text: Arc<TextModel>,
     pub(crate) defaults: SamplingDefaults,
 }
@@ -176,8 +179,18 @@ fn watched(target: &mut TargetCheckpoint, drafter: Option<&mut DrafterCheckpoint
 
 /// Loads the model that the flags name and starts its engine.
 pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> {
-    let model = OpenedModel::open(flags)?;
+    start(OpenedModel::open(flags)?, flags, sizes, None)
+}
+
+/// Starts the engine of a model, with a fault in it if one is named.
+pub(crate) fn start(
+    model: OpenedModel,
+    flags: &ModelFlags,
+    sizes: &Sizes,
+    plant: Option<&str>,
+) -> anyhow::Result<Loaded> {
     let PlacedTarget { target, device } = model.place(flags, &model.target_options(flags, sizes.lanes)?)?;
+    let target = planted(target, plant)?;
     let stop_tokens = model.stop_tokens();
     let options = Options {
         // The engine's handle counts who waits; a second limit here could only contradict it.
@@ -197,10 +210,11 @@ pub(crate) fn load(flags: &ModelFlags, sizes: &Sizes) -> anyhow::Result<Loaded> 
     };
     let measure = flags.measure_ms.map_or(sizes.measure, Duration::from_millis);
     let lanes = measured_lanes(target, &info, options, measure)?;
+    let costs = lanes.costs().clone();
     let tokenizer = Arc::new(text.tokenizer.clone());
     let engine = Engine::start(lanes, tokenizer, info, stop_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
-    Ok(Loaded { engine, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
+    Ok(Loaded { engine, costs, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
 }
 
 /// Lanes over a target, with what its rounds cost here: copies are priced by it, with a drafter or without.

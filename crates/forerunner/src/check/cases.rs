@@ -6,7 +6,7 @@ use forerunner_text::TextModel;
 use serde_json::{Map, Value};
 
 /// Chat messages, one JSON object a line, some with tools.
-const PROMPTS: &str = include_str!("../../../../assets/demo/prompts.jsonl");
+pub(crate) const PROMPTS: &str = include_str!("../../../../assets/demo/prompts.jsonl");
 
 /// The first `count` prompts, rendered by the model's own template.
 pub(crate) fn cases(text: &TextModel, count: usize) -> anyhow::Result<Vec<GateCase>> {

@@ -101,12 +101,17 @@ fn gpu() -> DeviceCapabilities {
 fn commands() -> Vec<CommandOptions> {
     let command = Flags::command();
     let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
-    visible
-        .map(|command| CommandOptions {
-            name: command.get_name().to_owned(),
-            options: command.get_arguments().map(describe).collect(),
-        })
-        .collect()
+    visible.flat_map(|command| options("", command)).collect()
+}
+
+/// Of a command, or of each of its commands if it has some.
+fn options(before: &str, command: &clap::Command) -> Vec<CommandOptions> {
+    let name = format!("{before}{}", command.get_name());
+    if command.has_subcommands() {
+        let before = format!("{name} ");
+        return command.get_subcommands().flat_map(|inner| options(&before, inner)).collect();
+    }
+    vec![CommandOptions { name, options: command.get_arguments().map(describe).collect() }]
 }
 
 fn describe(argument: &clap::Arg) -> OptionDescription {

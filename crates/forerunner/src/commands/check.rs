@@ -4,12 +4,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::{Context, bail};
-use forerunner_engine::gates::{self, GateLanes, GateSettings, Planted, PlantedFault};
+use forerunner_engine::gates::{self, GateLanes, GateSettings};
 use forerunner_engine::{TargetOptions, kept_page_bytes};
-use forerunner_lanes::{Lanes, Options, Target};
+use forerunner_lanes::{Lanes, Options};
 use forerunner_text::Grammars;
 
 use crate::check::cases::cases;
+use crate::check::plant::planted;
 use crate::check::receipt::Receipt;
 use crate::check::reference::{ReferenceGate, ReferenceReport};
 use crate::device::OpenTarget;
@@ -84,14 +85,8 @@ fn finish(receipt: Receipt, flags: &CheckFlags) -> anyhow::Result<()> {
 
 /// A scheduler that drafts as deep as it can, so that the gates meet every window.
 fn lanes(target: Box<dyn OpenTarget + Send>, plant: Option<&str>) -> anyhow::Result<GateLanes> {
-    let target: Box<dyn Target + Send> = target;
     let options = Options { force_drafts: true, ..Options::default() };
-    let Some(name) = plant else { return Ok(Lanes::new(target, options)) };
-    let Some((_, fault)) = PlantedFault::ALL.iter().find(|(known, _)| *known == name) else {
-        let names: Vec<&str> = PlantedFault::ALL.iter().map(|(name, _)| *name).collect();
-        bail!("--plant is {name}; accepted: {}", names.join(", "));
-    };
-    Ok(Lanes::new(Box::new(Planted::new(target, *fault)), options))
+    Ok(Lanes::new(planted(target, plant)?, options))
 }
 
 /// A line to standard output; a reader that is gone is an error, not a panic.

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod capabilities;
 pub(crate) mod chat;

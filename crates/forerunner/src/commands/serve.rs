@@ -33,7 +33,7 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
     let loaded = load_aside(flags.model.clone(), sizes)?;
     let mut engine = None;
     let loading = async {
-        let Loaded { engine: started, text, defaults } =
+        let Loaded { engine: started, text, defaults, .. } =
             loaded.await.context("the thread that loads the model has ended")??;
         let handle = engine.insert(started).handle();
         tell(configuration(flags, handle.info()));

@@ -1,5 +1,6 @@
 //! The built binary, run as its users run it, on the demo pair.
 
+mod bench;
 mod binary;
 mod calibrate;
 mod chat;

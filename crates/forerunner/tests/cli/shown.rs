@@ -28,6 +28,7 @@ fn capabilities_are_json_with_every_option_of_every_command() {
     assert!(cpu["modes"].as_array().unwrap().contains(&Value::from("portable")), "{cpu}");
     let commands = capabilities["commands"].as_array().unwrap();
     let serve = commands.iter().find(|command| command["name"] == "serve").expect("serve");
+    assert!(commands.iter().any(|command| command["name"] == "bench throughput"), "{capabilities}");
     let options = serve["options"].as_array().unwrap();
     let parallel = options.iter().find(|option| option["name"] == "--parallel").expect("--parallel");
     assert_eq!(parallel["default"], "16");

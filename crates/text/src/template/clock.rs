@@ -1,5 +1,6 @@
 //! The date and time that a template may print.
 
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::{Error, ErrorKind};
@@ -29,6 +30,14 @@ pub struct Moment {
     day: u64,
     weekday: usize,
     second_of_day: u64,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Moment { year, month, day, second_of_day, .. } = self;
+        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
 }
 
 impl Moment {
@@ -159,6 +168,7 @@ mod tests {
         check(1_777_852_800, "%Y-%m-%d", "2026-05-04");
         check(4_107_542_399, "%d %b %Y %T", "28 Feb 2100 23:59:59");
         check(4_107_542_400, "%F", "2100-03-01");
+        assert_eq!(Moment::from_unix_seconds(951_782_461).to_string(), "2000-02-29T00:01:01Z");
     }
 
     #[test]

@@ -5,33 +5,37 @@ use std::time::Instant;
 use forerunner_checkpoint::{FeedForwardWeights, OperatorWeights, TargetCheckpoint};
 use forerunner_tensor::{HostMatrix, MatrixValues};
 
-use crate::support::demo;
+/// Reads of which the fastest counts.
+const READS: usize = 20;
 
-/// Bytes of weights that one plain decode step of the demo target reads: every matrix once, of the experts those
-/// that are picked.
-pub(crate) fn decode_bytes() -> usize {
-    let checkpoint = TargetCheckpoint::open(&demo("target")).expect("the demo target opens");
-    let config = checkpoint.config();
-    let head = bytes(&checkpoint.embedding().expect("the head"));
-    let layer = |index| {
-        let weights = checkpoint.layer(index).expect("a layer");
-        let operator = match &weights.operator {
-            OperatorWeights::Attention { query, key, value, output, .. } => {
-                bytes(query) + bytes(key) + bytes(value) + bytes(output)
-            }
-            OperatorWeights::Conv { input, output, .. } => bytes(input) + bytes(output),
-        };
-        let feed_forward = match weights.feed_forward {
-            FeedForwardWeights::Dense { gate, up, down } => bytes(&gate) + bytes(&up) + bytes(&down),
-            FeedForwardWeights::Experts { router, mut experts, .. } => {
-                let picks = config.mixture.as_ref().expect("a mixture").picks;
-                let expert = experts.next().expect("experts");
-                bytes(&router) + picks * (bytes(&expert.gate) + bytes(&expert.up) + bytes(&expert.down))
-            }
-        };
-        operator + feed_forward
+/// Bytes of weights that one plain decode step reads: every matrix once, of the experts those that are picked.
+pub(crate) fn decode_bytes(checkpoint: &TargetCheckpoint) -> anyhow::Result<usize> {
+    let mut total = bytes(&checkpoint.embedding()?);
+    for index in 0..checkpoint.config().layers.len() {
+        total += layer_bytes(checkpoint, index)?;
+    }
+    Ok(total)
+}
+
+fn layer_bytes(checkpoint: &TargetCheckpoint, index: usize) -> anyhow::Result<usize> {
+    let weights = checkpoint.layer(index)?;
+    let operator = match &weights.operator {
+        OperatorWeights::Attention { query, key, value, output, .. } => {
+            bytes(query) + bytes(key) + bytes(value) + bytes(output)
+        }
+        OperatorWeights::Conv { input, output, .. } => bytes(input) + bytes(output),
     };
-    head + (0..config.layers.len()).map(layer).sum::<usize>()
+    let feed_forward = match weights.feed_forward {
+        FeedForwardWeights::Dense { gate, up, down } => bytes(&gate) + bytes(&up) + bytes(&down),
+        FeedForwardWeights::Experts { router, mut experts, .. } => {
+            let picks = checkpoint.config().mixture.as_ref().map_or(0, |mixture| mixture.picks);
+            let expert = experts
+                .next()
+                .map_or(0, |expert| bytes(&expert.gate) + bytes(&expert.up) + bytes(&expert.down));
+            bytes(&router) + picks * expert
+        }
+    };
+    Ok(operator + feed_forward)
 }
 
 fn bytes(matrix: &HostMatrix<'_>) -> usize {
@@ -45,11 +49,11 @@ fn bytes(matrix: &HostMatrix<'_>) -> usize {
     }
 }
 
-/// Fastest of 20 reads of `bytes` bytes by `threads` threads, in seconds.
+/// Fastest of some reads of `bytes` bytes by `threads` threads, in seconds.
 pub(crate) fn read_seconds(bytes: usize, threads: usize) -> f64 {
     let words: Vec<u64> = (0..bytes as u64 / 8).collect();
     let parts: Vec<&[u64]> = words.chunks(words.len().div_ceil(threads)).collect();
-    (0..20).map(|_| read_once(&parts)).fold(f64::MAX, f64::min)
+    (0..READS).map(|_| read_once(&parts)).fold(f64::MAX, f64::min)
 }
 
 /// Reads all parts at once; seconds of the slowest, so that starting threads does not count.

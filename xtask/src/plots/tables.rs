@@ -1,0 +1,221 @@
+//! The table of a receipt.
+
+use serde_json::Value;
+
+use super::receipt::Receipt;
+
+/// In Markdown, by the receipt's benchmark.
+pub(super) fn table(receipt: &Receipt) -> String {
+    match receipt.bench() {
+        "throughput" => throughput(receipt),
+        "latency" => latency(receipt),
+        "serve" => serve(&receipt.json),
+        _ => compare(&receipt.json),
+    }
+}
+
+fn markdown(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
+    let rule = vec!["---".to_owned(); heads.len()];
+    let lines = [line(&heads), line(&rule)].into_iter().chain(rows.iter().map(|row| line(row)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A number with so many decimals; a dash where nothing was measured.
+fn number(value: &Value, decimals: usize) -> String {
+    value.as_f64().map_or_else(|| "-".into(), |value| format!("{value:.decimals$}"))
+}
+
+/// A median with what is around it.
+fn around(spread: &Value, [low, high]: [&str; 2], decimals: usize) -> String {
+    let part = |name: &str| number(&spread[name], decimals);
+    match spread.is_object() {
+        true => format!("{} ({} to {})", part("median"), part(low), part(high)),
+        false => "-".into(),
+    }
+}
+
+fn equality(equality: &Value) -> String {
+    let compared = equality["compared"].as_u64().unwrap_or_default();
+    match (compared, equality["differing"].as_array().map_or(0, Vec::len)) {
+        (0, _) => "-".into(),
+        (_, 0) => "equal".into(),
+        (_, differing) => format!("**{differing} DIFFER**"),
+    }
+}
+
+fn throughput(receipt: &Receipt) -> String {
+    let heads = [
+        "kind",
+        "streams",
+        "plain tok/s",
+        "drafted tok/s",
+        "a drafted stream",
+        "time",
+        "tokens a round",
+        "drafted = plain",
+        "shared = alone",
+    ];
+    let row = |cell: &Value| {
+        let (plain, drafted) = (&cell["plain"], &cell["drafted"]);
+        vec![
+            cell["kind"].as_str().unwrap_or_default().to_owned(),
+            cell["streams"].to_string(),
+            around(&plain["aggregate_tokens_per_second"], ["min", "max"], 0),
+            around(&drafted["aggregate_tokens_per_second"], ["min", "max"], 0),
+            number(&drafted["stream_tokens_per_second"], 0),
+            around(&cell["drafted_over_plain_time"], ["low", "high"], 3),
+            number(&drafted["tokens_per_round"], 2),
+            equality(&cell["drafted_is_plain"]),
+            equality(&cell["shared_is_alone"]),
+        ]
+    };
+    let table = markdown(&heads, receipt.list("cells").iter().map(row).collect());
+    let decode = &receipt.json["decode"];
+    match decode["share_of_plain_read"].as_f64() {
+        Some(share) => format!(
+            "{table}\n\nPlain decode of one stream: {} tok/s, {:.0}% of a plain read of the same {:.1} MB of weights.",
+            number(&decode["tokens_per_second"], 0),
+            100.0 * share,
+            decode["weight_bytes"].as_f64().unwrap_or_default() / 1e6
+        ),
+        None => table,
+    }
+}
+
+fn latency(receipt: &Receipt) -> String {
+    let heads = [
+        "prompt",
+        "first token, cold, ms",
+        "cached, ms",
+        "drafted: cold, ms",
+        "cached, ms",
+        "prompt tok/s",
+        "decode tok/s",
+        "drafted tok/s",
+        "tokens a round",
+        "round gap, ms",
+        "peak, MiB",
+        "drafted = plain",
+        "cached = cold",
+    ];
+    let milliseconds = |spread: &Value| {
+        spread["median"].as_f64().map_or_else(|| "-".into(), |seconds| format!("{:.1}", 1e3 * seconds))
+    };
+    let row = |row: &Value| {
+        let (plain, drafted) = (&row["plain"], &row["drafted"]);
+        vec![
+            row["prompt_tokens"].to_string(),
+            milliseconds(&plain["cold_first_token_s"]),
+            milliseconds(&plain["cached_first_token_s"]),
+            milliseconds(&drafted["cold_first_token_s"]),
+            milliseconds(&drafted["cached_first_token_s"]),
+            around(&plain["prompt_tokens_per_second"], ["min", "max"], 0),
+            around(&plain["decode_tokens_per_second"], ["min", "max"], 0),
+            around(&drafted["decode_tokens_per_second"], ["min", "max"], 0),
+            number(&drafted["tokens_per_round"], 2),
+            number(&row["round_gap_ms"], 4),
+            row["peak_memory_bytes"].as_u64().map_or_else(|| "-".into(), |bytes| (bytes >> 20).to_string()),
+            equality(&row["drafted_is_plain"]),
+            equality(&row["cached_is_cold"]),
+        ]
+    };
+    markdown(&heads, receipt.list("lengths").iter().map(row).collect())
+}
+
+fn serve(json: &Value) -> String {
+    let pace = match (&json["max_concurrency"], &json["request_rate"]) {
+        (Value::Null, rate) => format!("{rate} a second"),
+        (clients, _) => format!("{clients} at once"),
+    };
+    let times = |name: &str| {
+        let at = |prefix: &str| number(&json[format!("{prefix}_{name}_ms")], 2);
+        format!("{} / {}", at("median"), at("p99"))
+    };
+    let heads = [
+        "load",
+        "measured",
+        "failed",
+        "not measured",
+        "first token, ms (median / p99)",
+        "a token, ms",
+        "between events, ms",
+        "tok/s",
+        "steady tok/s",
+        "prompt tok/s",
+        "tokens a round",
+        "shared = alone",
+        "drafted = plain",
+    ];
+    let row = vec![
+        pace,
+        json["completed"].to_string(),
+        json["failed"].to_string(),
+        json["unmeasured"].to_string(),
+        times("ttft"),
+        times("tpot"),
+        times("itl"),
+        number(&json["output_throughput"], 0),
+        number(&json["steady_output_throughput"], 0),
+        number(&json["prompt_tokens_per_second"], 0),
+        number(&json["tokens_per_round"], 2),
+        equality(&json["equality"]["shared_is_alone"]),
+        equality(&json["equality"]["drafted_is_plain"]),
+    ];
+    let table = markdown(&heads, vec![row]);
+    match mixed(&json["mixed"]) {
+        Some(mixed) => format!("{table}\n\n{mixed}"),
+        None => table,
+    }
+}
+
+fn mixed(mixed: &Value) -> Option<String> {
+    let part = |place: &str| {
+        let gaps = &mixed[place];
+        let (middle, most) = (number(&gaps["median_itl_ms"], 2), number(&gaps["max_itl_ms"], 2));
+        format!("{place} {middle} ms, at most {most} ms")
+    };
+    let tokens = mixed["prompt_tokens"].as_u64()?;
+    let parts = ["before", "while", "after"].map(part).join("; ");
+    Some(format!("One stream while a prompt of {tokens} tokens enters, between two events: {parts}."))
+}
+
+fn compare(json: &Value) -> String {
+    let ratios = json["ratios"].as_object().into_iter().flatten();
+    let rows = ratios.map(|(name, spread)| vec![name.clone(), around(spread, ["min", "max"], 3)]).collect();
+    let table = markdown(&["figure", "B / A"], rows);
+    format!("{table}\n\nA = B: {}.", equality(&json["a_equals_b"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_a_dash() {
+        assert_eq!((number(&Value::Null, 2), number(&json!(1.256), 2)), ("-".into(), "1.26".into()));
+        let spread = json!({"median": 2.0, "min": 1.0, "max": 3.0});
+        assert_eq!(around(&spread, ["min", "max"], 1), "2.0 (1.0 to 3.0)");
+        assert_eq!(around(&Value::Null, ["min", "max"], 1), "-");
+    }
+
+    #[test]
+    fn replies_that_differ_stand_out() {
+        assert_eq!(equality(&json!({"compared": 2, "differing": ["a"]})), "**1 DIFFER**");
+        assert_eq!(equality(&json!({"compared": 2, "differing": []})), "equal");
+        assert_eq!(equality(&Value::Null), "-");
+    }
+
+    #[test]
+    fn a_load_says_its_pace_and_its_failures() {
+        let load = json!({"max_concurrency": null, "request_rate": 2.5, "completed": 3, "failed": 1, "unmeasured": 0});
+        let table = serve(&load);
+        assert!(
+            table.ends_with("| 2.5 a second | 3 | 1 | 0 | - / - | - / - | - / - | - | - | - | - | - | - |"),
+            "{table}"
+        );
+    }
+}
