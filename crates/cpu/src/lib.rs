@@ -20,6 +20,7 @@ mod experts;
 mod feed_forward;
 mod filter;
 mod grid;
+mod limits;
 mod linear;
 mod log_probabilities;
 mod markov;

@@ -20,6 +20,9 @@ const SPIN: Duration = Duration::from_micros(80);
 const LEFT_BITS: u32 = 24;
 const LEFT_MASK: u64 = (1 << LEFT_BITS) - 1;
 
+/// Most chunks of a region.
+pub(crate) const MOST_CHUNKS: u64 = LEFT_MASK;
+
 /// Runs the chunks of a region; the first pointer is the region's closure.
 type Runner = unsafe fn(*const (), usize);
 
@@ -88,7 +91,7 @@ impl Pool {
         if chunks <= 1 || self.workers.is_empty() {
             return (0..chunks).for_each(work);
         }
-        assert!(chunks as u64 <= LEFT_MASK, "{chunks} chunks in one region");
+        assert!(chunks as u64 <= MOST_CHUNKS, "{chunks} chunks in one region");
         self.shared.begin(chunks, (&raw const work).cast(), run_chunk::<F>);
         if self.shared.sleepers.load(Ordering::SeqCst) > 0 {
             self.sleepers.iter().for_each(Thread::unpark);

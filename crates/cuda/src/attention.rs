@@ -11,9 +11,9 @@ use crate::scratch::Place;
 use crate::weights::unsupported;
 
 /// Width of a head.
-const HEAD: usize = 64;
+pub(crate) const HEAD: usize = 64;
 /// Queries of a warp.
-const QUERIES: usize = 16;
+pub(crate) const QUERIES: usize = 16;
 /// Rows up to which blocks share a row's pages.
 const FEW_ROWS: usize = 16;
 /// Floats that a page's sum takes.

@@ -12,8 +12,8 @@ use crate::scratch::Place;
 use crate::weights::{ExpertMatricesParam, Experts, Matrix, WeightsParam, unsupported};
 
 /// Most experts and picks of a row.
-const MOST_EXPERTS: usize = 256;
-const MOST_PICKS: usize = 32;
+pub(crate) const MOST_EXPERTS: usize = 256;
+pub(crate) const MOST_PICKS: usize = 32;
 /// Rows, and rows times picks, up to which a block sorts the picks by itself.
 const FEW_ROWS: usize = 16;
 const FEW_ENTRIES: usize = 256;

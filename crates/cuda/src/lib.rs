@@ -12,6 +12,7 @@ mod draw;
 mod driver;
 mod experts;
 mod images;
+mod limits;
 mod linear;
 mod memory;
 mod module;

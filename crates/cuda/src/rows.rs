@@ -109,7 +109,7 @@ pub(crate) struct CopyParams {
 unsafe impl Params for CopyParams {}
 
 /// Widths that a block norms: a chunk of 256 for each of 8 warps.
-const WIDEST_NORM: usize = 8 * 256;
+pub(crate) const WIDEST_NORM: usize = 8 * 256;
 /// Parts of `short_conv`: the convolution, the ring.
 const CONVOLVE: i32 = 1;
 const WRITE_RING: i32 = 2;

@@ -11,7 +11,7 @@ use crate::shaders::Kernel;
 use crate::weights::Format;
 
 /// Width of a head.
-const HEAD: usize = 64;
+pub(crate) const HEAD: usize = 64;
 /// Query heads of one key head that a workgroup has.
 const HEADS: usize = 4;
 /// Heads of a workgroup of `rope_append`.

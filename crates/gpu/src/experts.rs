@@ -13,8 +13,8 @@ use crate::shaders::Kernel;
 use crate::weights::{ExpertMatrices, Experts, Format, Matrix, Stored};
 
 /// Most experts and picks of a row, as in `experts.wgsl`.
-const MOST_EXPERTS: usize = 256;
-const MOST_PICKS: usize = 32;
+pub(crate) const MOST_EXPERTS: usize = 256;
+pub(crate) const MOST_PICKS: usize = 32;
 /// Bytes of a tile's description.
 const TILE_BYTES: usize = 16;
 

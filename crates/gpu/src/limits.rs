@@ -1,4 +1,12 @@
-//! What a launch may need at most, so that it runs on every Apple GPU: asserted when a pipeline is built.
+//! What a launch may need at most, so that it runs on every Apple GPU: asserted when a pipeline is built. And what kernels
+//! take at most.
+
+use forerunner_tensor::LaunchLimit;
+
+use crate::GpuDevice;
+use crate::attention::HEAD;
+use crate::experts::{MOST_EXPERTS, MOST_PICKS};
+use crate::shaders::KERNELS;
 
 /// What one launch of a kernel needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +40,28 @@ impl LaunchNeeds {
         ] {
             assert!(needed <= most, "{kernel} needs {needed} {what}, at most {most} are portable");
         }
+    }
+}
+
+impl GpuDevice {
+    /// What each kernel's launches need, then the shapes that operations refuse beyond.
+    pub fn launch_limits() -> Vec<LaunchLimit> {
+        let needs = KERNELS.iter().map(|kernel| {
+            let LaunchNeeds { threads, workgroup_bytes, buffers, immediate_bytes } = kernel.needs();
+            let most = [
+                ("invocations of a workgroup", threads),
+                ("bytes of workgroup memory", workgroup_bytes),
+                ("buffers", buffers),
+                ("bytes of immediates", immediate_bytes),
+            ];
+            LaunchLimit::new(kernel.entry, &most.map(|(what, amount)| (what, amount.into())))
+        });
+        let experts = [("experts", MOST_EXPERTS as u64), ("picks of a row", MOST_PICKS as u64)];
+        let shapes = [
+            LaunchLimit::new("shapes of attention", &[("values of a head", HEAD as u64)]),
+            LaunchLimit::new("shapes of route", &experts),
+        ];
+        needs.chain(shapes).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 mod device;
 mod draw;
 mod element;
+mod launch;
 mod matrix;
 mod rows;
 
@@ -15,6 +16,7 @@ pub use device::{
 };
 pub use draw::{DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PROMPT_SEEN};
 pub use element::Element;
+pub use launch::LaunchLimit;
 pub use matrix::{AffineValues, HostMatrix, MatrixValues, Scales, affine_value};
 pub use rows::{
     Accepted, CONV_RING, ConvRing, DeviceWindow, KeyValuePages, NO_LANE, PAGE, PageTable, RopeTable, Rows,
