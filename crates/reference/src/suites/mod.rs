@@ -17,4 +17,4 @@ mod places;
 mod report;
 
 pub use ops::Group;
-pub use report::Report;
+pub use report::{GroupOutcome, Report};

@@ -10,18 +10,22 @@ const FAILURES_KEPT: usize = 5;
 pub struct Report {
     suite: &'static str,
     device: String,
-    groups: Vec<Summary>,
+    groups: Vec<GroupOutcome>,
 }
 
 /// The outcome of one group of checks.
 #[derive(Debug, Clone, Default)]
-struct Summary {
-    name: &'static str,
-    checks: usize,
-    failed: usize,
+pub struct GroupOutcome {
+    /// The group's name.
+    pub name: &'static str,
+    /// Checks run.
+    pub checks: usize,
+    /// Checks failed.
+    pub failed: usize,
     /// Largest deviation met, as a share of its check's bound.
-    worst: f64,
-    failures: Vec<String>,
+    pub worst: f64,
+    /// What the first failures were.
+    pub failures: Vec<String>,
 }
 
 impl Report {
@@ -33,20 +37,30 @@ impl Report {
     /// Adds a check that saw a deviation of `share` of its bound; above 1 it failed, and `explain` says
     /// how.
     pub(super) fn check(&mut self, group: &'static str, share: f64, explain: impl FnOnce() -> String) {
-        let summary = self.group(group);
-        summary.checks += 1;
-        summary.worst = summary.worst.max(share);
+        let outcome = self.group(group);
+        outcome.checks += 1;
+        outcome.worst = outcome.worst.max(share);
         if share > 1.0 {
-            summary.fail(explain());
+            outcome.fail(explain());
         }
     }
 
     /// Adds a check that could not run to its end.
     pub(super) fn error(&mut self, group: &'static str, message: String) {
-        let summary = self.group(group);
-        summary.checks += 1;
-        summary.worst = f64::INFINITY;
-        summary.fail(message);
+        let outcome = self.group(group);
+        outcome.checks += 1;
+        outcome.worst = f64::INFINITY;
+        outcome.fail(message);
+    }
+
+    /// The suite's name.
+    pub fn suite(&self) -> &'static str {
+        self.suite
+    }
+
+    /// Its groups, in the order in which they ran.
+    pub fn groups(&self) -> &[GroupOutcome] {
+        &self.groups
     }
 
     /// Whether every check passed, and there was at least one.
@@ -70,16 +84,16 @@ impl Report {
         assert!(self.passed(), "{self}");
     }
 
-    fn group(&mut self, name: &'static str) -> &mut Summary {
+    fn group(&mut self, name: &'static str) -> &mut GroupOutcome {
         let index = self.groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
-            self.groups.push(Summary { name, ..Summary::default() });
+            self.groups.push(GroupOutcome { name, ..GroupOutcome::default() });
             self.groups.len() - 1
         });
         &mut self.groups[index]
     }
 }
 
-impl Summary {
+impl GroupOutcome {
     fn fail(&mut self, message: String) {
         self.failed += 1;
         if self.failures.len() < FAILURES_KEPT {

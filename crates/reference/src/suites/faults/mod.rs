@@ -136,6 +136,12 @@ faults! {
     RulesDisturbed:;
 }
 
+/// How many catches [`missed`] looks for: each fault in each group of each suite that must fail.
+pub fn planted() -> usize {
+    let catches = Fault::ALL.iter().flat_map(|fault| fault.caught_by());
+    catches.map(|(_, groups)| groups.len()).sum()
+}
+
 /// Runs every fault against the suites that must catch it, and names those that were missed.
 pub fn missed() -> Vec<String> {
     let mut missed = Vec::new();
