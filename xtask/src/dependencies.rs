@@ -25,7 +25,7 @@ const RULES: [Rule; 15] = [
     Rule { others: Some(&["half", "bytemuck", "thiserror"]), ..rule("tensor", &[]) },
     rule("checkpoint", &["tensor"]),
     Rule { in_tests: &["reference"], ..rule("cpu", &["tensor"]) },
-    Rule { in_tests: &["reference"], ..rule("cuda", &["tensor"]) },
+    rule("cuda", &["tensor"]),
     Rule { in_tests: &["checkpoint", "engine", "lanes", "reference"], ..rule("gpu", &["tensor"]) },
     Rule { in_tests: &["cpu", "reference"], ..rule("models", &["tensor", "checkpoint"]) },
     rule("reference", &["checkpoint", "tensor"]),

@@ -33,7 +33,7 @@ fn every_target_has_an_image() {
     assert!(Image::for_capability(7, 5).is_none());
 }
 
-/// Where there is a GPU, the suites run in the example of that name.
+/// Where there is a GPU, `forerunner check --kernels --device cuda` runs the suites.
 #[test]
 fn a_machine_without_a_gpu_gets_one_line() {
     for ordinal in [0, 1000] {

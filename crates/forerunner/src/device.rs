@@ -1,5 +1,7 @@
 //! The devices of this binary: the one place that knows which exist.
 
+mod suites;
+
 use std::path::Path;
 
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
@@ -9,6 +11,8 @@ use forerunner_lanes::{Target, TargetError, TokenId};
 use forerunner_tensor::Device;
 
 use crate::flags::{DeviceName, ModeName, ModelFlags};
+
+pub(crate) use suites::{SuiteDevice, faulty_device, suite_devices};
 
 /// A target that also shows its logits, for checks against the reference.
 pub(crate) trait OpenTarget: Target {
@@ -38,9 +42,11 @@ pub(crate) fn place(
 ) -> anyhow::Result<PlacedTarget> {
     match flags.device {
         DeviceName::Cpu => place_on_cpu(flags, target, drafter, options),
-        DeviceName::Cuda => place_on_cuda(open_cuda(flags.kernels.as_deref())?, target, drafter, options),
+        DeviceName::Cuda => {
+            place_on_cuda(open_cuda(flags.kernel_image.as_deref())?, target, drafter, options)
+        }
         DeviceName::Gpu => place_on_gpu(open_gpu(flags.adapter.as_deref())?, target, drafter, options),
-        DeviceName::Auto => match open_cuda(flags.kernels.as_deref()) {
+        DeviceName::Auto => match open_cuda(flags.kernel_image.as_deref()) {
             Ok(device) => place_on_cuda(device, target, drafter, options),
             Err(error) => {
                 tracing::info!("no NVIDIA GPU is used ({error}); running on the CPU");
@@ -111,10 +117,15 @@ mod cuda {
 
     /// The first GPU; an error when there is none that works. It runs the kernels of a file, when one is named.
     pub(crate) fn open_cuda(kernels: Option<&Path>) -> anyhow::Result<CudaDevice> {
+        open_cuda_with(kernels, CudaOptions::default())
+    }
+
+    /// The same with other options.
+    pub(super) fn open_cuda_with(kernels: Option<&Path>, options: CudaOptions) -> anyhow::Result<CudaDevice> {
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("reading {}", path.display()));
         // They are needed for as long as the program runs.
         let image = kernels.map(read).transpose()?.map(|bytes| &*bytes.leak());
-        Ok(CudaDevice::new(CudaOptions { image, ..CudaOptions::default() })?)
+        Ok(CudaDevice::new(CudaOptions { image, ..options })?)
     }
 
     pub(super) fn place_on_cuda(

@@ -81,7 +81,7 @@ pub(crate) struct ModelFlags {
     pub(crate) adapter: Option<String>,
     /// Kernels for the GPU in place of the built ones: for work on kernels.
     #[arg(long, value_name = "FILE", hide = true)]
-    pub(crate) kernels: Option<PathBuf>,
+    pub(crate) kernel_image: Option<PathBuf>,
     /// Arithmetic of the CPU: one for every row count, the best one of this machine by default.
     #[arg(long, value_enum, default_value_t = ModeName::Auto)]
     pub(crate) mode: ModeName,
@@ -218,6 +218,11 @@ pub(crate) struct ServeFlags {
 pub(crate) struct CheckFlags {
     #[command(flatten)]
     pub(crate) model: ModelFlags,
+    /// Check no model but the device's kernels: every operation against plain loops, rows alone and among others, and
+    /// committed draws, with planted faults that must be caught. On the CPU in every mode that this machine has, unless
+    /// --mode names one.
+    #[arg(long)]
+    pub(crate) kernels: bool,
     /// Prompts of each gate, from 96 of chat, arithmetic, JSON, code and tool calls.
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) prompts: usize,
@@ -227,9 +232,8 @@ pub(crate) struct CheckFlags {
     /// Seed of the sampled gates.
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Also write the outcomes, with every pick's margin, as JSON.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) receipt: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) receipt: ReceiptFlags,
     /// Break a promise on purpose, to see its gate fail.
     #[arg(long, value_name = "FAULT", hide = true)]
     pub(crate) plant: Option<String>,

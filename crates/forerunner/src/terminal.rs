@@ -1,7 +1,7 @@
 //! Replies in the terminal: text to standard output as it comes, statistics to standard error.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -16,6 +16,11 @@ pub(crate) struct TerminalReply {
     pub(crate) text: String,
     /// None when it was interrupted.
     pub(crate) statistics: Option<Statistics>,
+}
+
+/// A line to standard output; a reader that is gone is an error, not a panic.
+pub(crate) fn say(line: impl Display) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
 }
 
 /// The request that the flags describe.

@@ -1,6 +1,7 @@
-//! What `forerunner check` is made of: its prompts, planted faults, the comparison with the reference, the receipt.
+//! What `forerunner check` is made of: its prompts, planted faults, the suites of kernels, the comparison with the reference.
 
 pub(crate) mod cases;
+pub(crate) mod kernels;
+pub(crate) mod outcomes;
 pub(crate) mod plant;
-pub(crate) mod receipt;
 pub(crate) mod reference;

@@ -1,21 +1,20 @@
 //! `forerunner check`: the promises of this engine, tried on this machine.
 
-use std::fmt::Display;
-use std::io::{self, Write};
-
-use anyhow::{Context, bail};
+use anyhow::bail;
 use forerunner_engine::gates::{self, GateLanes, GateSettings};
 use forerunner_engine::{TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options};
 use forerunner_text::Grammars;
 
 use crate::check::cases::cases;
+use crate::check::kernels::check_kernels;
+use crate::check::outcomes::Outcomes;
 use crate::check::plant::planted;
-use crate::check::receipt::Receipt;
 use crate::check::reference::{ReferenceGate, ReferenceReport};
 use crate::device::OpenTarget;
 use crate::flags::CheckFlags;
 use crate::setup::OpenedModel;
+use crate::terminal::say;
 
 /// Lanes of the check: the most streams that a gate shares.
 const LANES: usize = 16;
@@ -26,8 +25,15 @@ const SHARED: [usize; 3] = [4, 8, 16];
 /// Pages kept of earlier prompts: room for those of a gate, and few enough for others to push them out.
 const CACHE_PAGES: usize = 16;
 
-/// Runs every gate; an error when one fails.
+/// Runs every gate, or every kernel's suites; an error when one fails.
 pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
+    match flags.kernels {
+        true => check_kernels(flags),
+        false => check_model(flags),
+    }
+}
+
+fn check_model(flags: &CheckFlags) -> anyhow::Result<()> {
     let model = OpenedModel::open(&flags.model)?;
     // Every device is checked on the path of those that run by themselves.
     let page_bytes = kept_page_bytes(model.target.config(), model.drafter.as_ref());
@@ -46,7 +52,7 @@ pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
         prompt_cache_pages: options.prompt_cache_bytes / page_bytes,
         grammars: gates::gate_grammars(&grammars)?,
     };
-    let mut receipt = Receipt::new(&model.paths.name, &placed.device, &settings);
+    let mut outcomes = Outcomes::new(&model.paths.name, &placed.device, &settings);
     let first = match ReferenceGate::load(&model)? {
         Ok(reference) => Some((reference.first_rounds(&mut placed.target, &cases)?, reference)),
         Err(skipped) => {
@@ -58,24 +64,21 @@ pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
     for temperature in [0.0, 0.8] {
         for outcome in gates::run(&mut lanes, &cases, &settings, temperature) {
             say(format_args!("{outcome}"))?;
-            receipt.add_equality(&outcome);
+            outcomes.add_equality(&outcome);
         }
     }
     if let Some((first_rounds, reference)) = first {
         let replies = reference.judge(&mut lanes, &cases, &settings);
         let report = ReferenceReport { first_rounds, replies };
         say(format_args!("{report}"))?;
-        receipt.add_reference(&report);
+        outcomes.add_reference(&report);
     }
-    finish(receipt, flags)
+    finish(outcomes, flags)
 }
 
-fn finish(receipt: Receipt, flags: &CheckFlags) -> anyhow::Result<()> {
-    if let Some(path) = &flags.receipt {
-        let json = serde_json::to_vec_pretty(&receipt.to_json())?;
-        std::fs::write(path, json).with_context(|| format!("writing {} failed", path.display()))?;
-    }
-    let (passed, failed) = receipt.counts();
+fn finish(outcomes: Outcomes, flags: &CheckFlags) -> anyhow::Result<()> {
+    let (passed, failed) = outcomes.counts();
+    outcomes.into_receipt().write(&flags.receipt)?;
     if failed > 0 {
         bail!("check failed: {failed} of {} gates", passed + failed);
     }
@@ -87,9 +90,4 @@ fn finish(receipt: Receipt, flags: &CheckFlags) -> anyhow::Result<()> {
 fn lanes(target: Box<dyn OpenTarget + Send>, plant: Option<&str>) -> anyhow::Result<GateLanes> {
     let options = Options { force_drafts: true, ..Options::default() };
     Ok(Lanes::new(planted(target, plant)?, options))
-}
-
-/// A line to standard output; a reader that is gone is an error, not a panic.
-fn say(line: impl Display) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
 }

@@ -85,3 +85,45 @@ fn an_unknown_fault_is_an_error_that_names_the_known_ones() {
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("--plant is gremlins; accepted: drafts, "), "{}", run.stderr);
 }
+
+/// The last line of a check of kernels.
+fn summary(run: &Finished) -> &str {
+    run.stdout.lines().last().expect("a summary")
+}
+
+#[test]
+fn kernels_are_held_to_the_oracle_and_planted_faults_are_caught() {
+    let receipt = temporary("kernels.json");
+    let path = receipt.to_string_lossy();
+    let run =
+        forerunner(&["check", "--kernels", "--device", "cpu", "--mode", "portable", "--receipt", &path]);
+    assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+    for line in [
+        "kernels of cpu (portable, ",
+        "a region of the thread pool: at most ",
+        "ok   row-invariance attention: ",
+    ] {
+        assert!(run.stdout.contains(line), "no {line} in {}", run.stdout);
+    }
+    let summary = summary(&run);
+    assert!(summary.starts_with("SUMMARY kernels devices=1 limits=1 groups="), "{summary}");
+    assert!(summary.ends_with(" outcome=passed") && summary.contains(" failed_groups=0 "), "{summary}");
+    let written: Value = serde_json::from_slice(&std::fs::read(&receipt).expect("a receipt")).expect("JSON");
+    std::fs::remove_file(&receipt).expect("a receipt");
+    assert_eq!(written["summary"], summary);
+    assert_eq!(written["controls"]["missed"], serde_json::json!([]));
+    let suites = written["kernels"][0]["suites"].as_array().expect("suites");
+    let names: Vec<_> = suites.iter().map(|suite| suite["suite"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["draws", "parity", "row-invariance"]);
+}
+
+#[test]
+fn a_broken_kernel_fails_its_group_and_the_check() {
+    let run = forerunner(&["check", "--kernels", "--plant", "LastKeyUnseen"]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(run.stdout.contains("FAIL parity attention: "), "{}", run.stdout);
+    assert!(summary(&run).ends_with(" outcome=failed"), "{}", run.stdout);
+    assert!(run.stderr.contains("check failed: "), "{}", run.stderr);
+    let run = forerunner(&["check", "--kernels", "--plant", "gremlins"]);
+    assert!(run.stderr.contains("--plant is gremlins; accepted with --kernels: Upload"), "{}", run.stderr);
+}

@@ -1,33 +1,29 @@
-//! What a check leaves behind: outcomes and raw figures, with what they were measured on.
+//! What a check has found, and the receipt of it.
 
 use forerunner_engine::gates::{Difference, GateOutcome, GateSettings};
 use serde_json::{Value, json};
 
 use super::reference::ReferenceReport;
+use crate::receipt::Receipt;
 
 /// Collects the outcomes of a check.
-pub(crate) struct Receipt {
-    head: Value,
+pub(crate) struct Outcomes {
+    receipt: Receipt,
     gates: Vec<Value>,
     reference: Value,
     passed: usize,
     failed: usize,
 }
 
-impl Receipt {
-    /// A receipt for a model on a device.
+impl Outcomes {
+    /// Nothing yet, of a model on a device.
     pub(crate) fn new(model: &str, device: &str, settings: &GateSettings) -> Self {
-        let head = json!({
-            "command": std::env::args().collect::<Vec<_>>(),
-            "version": env!("CARGO_PKG_VERSION"),
-            "machine": std::env::consts::ARCH,
-            "system": std::env::consts::OS,
-            "model": model,
-            "device": device,
-            "seed": settings.seed,
-            "max_tokens": settings.max_tokens,
-        });
-        Receipt { head, gates: Vec::new(), reference: Value::Null, passed: 0, failed: 0 }
+        let mut receipt = Receipt::new();
+        receipt.set("model", model);
+        receipt.set("device", device);
+        receipt.set("seed", settings.seed);
+        receipt.set("max_tokens", settings.max_tokens);
+        Outcomes { receipt, gates: Vec::new(), reference: Value::Null, passed: 0, failed: 0 }
     }
 
     /// Adds an equality gate.
@@ -85,11 +81,11 @@ impl Receipt {
         (self.passed, self.failed)
     }
 
-    /// The whole.
-    pub(crate) fn to_json(&self) -> Value {
-        let mut receipt = self.head.clone();
-        receipt["gates"] = self.gates.clone().into();
-        receipt["reference"] = self.reference.clone();
+    /// With everything that was found.
+    pub(crate) fn into_receipt(self) -> Receipt {
+        let mut receipt = self.receipt;
+        receipt.set("gates", self.gates);
+        receipt.set("reference", self.reference);
         receipt
     }
 
