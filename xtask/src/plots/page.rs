@@ -17,7 +17,7 @@ hashes of all replies (tokens without HTTP, texts over HTTP), and a command whos
 ";
 
 /// Sections in their order: a benchmark, its heading, and what there is to know of its table.
-const SECTIONS: [(&str, &str, &str); 4] = [
+const SECTIONS: [(&str, &str, &str); 5] = [
     (
         "throughput",
         "Replies without HTTP, drafted against plain",
@@ -34,6 +34,11 @@ const SECTIONS: [(&str, &str, &str); 4] = [
         "One client process beside the server on the same machine. *Steady* is while all streams ran.",
     ),
     ("compare", "Two commands or servers in turn", "B over A."),
+    (
+        "peers",
+        "Other engines on the same weights",
+        "The demo target, everyone asked the same in turn (`benches/peers/README.md`). Weights in 4 bits and their bf16 twin mean the same.",
+    ),
 ];
 
 /// The whole page.

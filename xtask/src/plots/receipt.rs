@@ -45,8 +45,8 @@ impl Receipt {
     pub(super) fn command(&self) -> String {
         let words = self.json["command"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let word = |(index, word): (usize, &str)| match word {
-            // Where the program lay is nobody's business.
-            _ if index == 0 => "forerunner".to_owned(),
+            // Where the program lay is nobody's business. A script says what runs it.
+            _ if index == 0 && self.bench() != "peers" => "forerunner".to_owned(),
             word if word.is_empty() || word.contains([' ', '"']) => format!("'{word}'"),
             word => word.to_owned(),
         };

@@ -10,6 +10,7 @@ pub(super) fn table(receipt: &Receipt) -> String {
         "throughput" => throughput(receipt),
         "latency" => latency(receipt),
         "serve" => serve(&receipt.json),
+        "peers" => peers(&receipt.json),
         _ => compare(&receipt.json),
     }
 }
@@ -188,6 +189,39 @@ fn compare(json: &Value) -> String {
     format!("{table}\n\nA = B: {}.", equality(&json["a_equals_b"]))
 }
 
+/// A row an engine, then a row a golden prompt.
+fn peers(json: &Value) -> String {
+    let peers: Vec<(&String, &Value)> = json["peers"].as_object().into_iter().flatten().collect();
+    let prompts: Vec<&String> = peers.first().map_or_else(Vec::new, |(_, peer)| {
+        peer["golden_tokens_per_second"].as_object().into_iter().flat_map(|golden| golden.keys()).collect()
+    });
+    let row = |(name, peer): &(&String, &Value)| {
+        let equal = peer["golden_equal"].as_array().map_or(0, Vec::len);
+        vec![
+            (*name).clone(),
+            number(&peer["prompt_tokens_per_second"], 0),
+            number(&peer["decode_tokens_per_second"], 0),
+            format!("{equal} of {}", prompts.len()),
+            peer["about"].as_str().unwrap_or_default().to_owned(),
+        ]
+    };
+    let heads = ["engine", "prompt tok/s", "decode tok/s", "golden replies", "what ran"];
+    let engines = markdown(&heads, peers.iter().map(row).collect());
+    let of_prompt = |prompt: &&String| {
+        let cell = |(_, peer): &(&String, &Value)| {
+            let equal =
+                peer["golden_equal"].as_array().is_some_and(|equal| equal.iter().any(|name| name == *prompt));
+            let speed = number(&peer["golden_tokens_per_second"][prompt.as_str()], 0);
+            if equal { speed } else { format!("({speed})") }
+        };
+        [(*prompt).clone()].into_iter().chain(peers.iter().map(cell)).collect()
+    };
+    let heads: Vec<&str> =
+        ["decode tok/s"].into_iter().chain(peers.iter().map(|(name, _)| name.as_str())).collect();
+    let golden = markdown(&heads, prompts.iter().map(of_prompt).collect());
+    format!("{engines}\n\nIn parentheses: another reply than the golden one.\n\n{golden}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -207,6 +241,21 @@ mod tests {
         assert_eq!(equality(&json!({"compared": 2, "differing": ["a"]})), "**1 DIFFER**");
         assert_eq!(equality(&json!({"compared": 2, "differing": []})), "equal");
         assert_eq!(equality(&Value::Null), "-");
+    }
+
+    #[test]
+    fn a_reply_that_is_not_golden_is_in_parentheses() {
+        let peer = |equal: &[&str]| {
+            json!({
+                "prompt_tokens_per_second": 10.4, "decode_tokens_per_second": 20.0, "about": "v1",
+                "golden_tokens_per_second": {"chat": 30.0}, "golden_equal": equal,
+            })
+        };
+        let table = peers(&json!({"peers": {"a": peer(&["chat"]), "b": peer(&[])}}));
+        for part in ["| a | 10 | 20 | 1 of 1 | v1 |", "| b | 10 | 20 | 0 of 1 | v1 |", "| chat | 30 | (30) |"]
+        {
+            assert!(table.contains(part), "{part} is not in {table}");
+        }
     }
 
     #[test]
