@@ -7,6 +7,7 @@ use crate::allocate::Holding;
 use crate::calibrate::ConfidenceSample;
 use crate::chances::{LANE_WEIGHT, Rates, SHARED_WEIGHT};
 use crate::clock::{Clock, milliseconds};
+use crate::debt::Debt;
 use crate::deliver::{Committed, Delivery, Finish, Finished, Origin};
 use crate::depth::Hold;
 use crate::guard::{GuardedRound, Side};
@@ -28,14 +29,19 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.next_turns = self.plan.next_turns;
         let steady = self.is_steady();
         let tokens_before = self.totals.reply_tokens;
+        let mut absorbed = 0;
         for index in 0..windows {
-            self.commit_window(index);
+            absorbed += self.commit_window(index);
         }
         self.count_round();
         let ended = self.deliveries.iter().any(|delivery| delivery.finished.is_some());
         let tokens = self.totals.reply_tokens - tokens_before;
-        self.learn_costs(milliseconds(took));
-        self.tell_guard(milliseconds(took), tokens as f64, steady && !ended);
+        let (took_ms, absorb_ms) = (milliseconds(took), self.options.costs.absorb_ms(absorbed));
+        self.learn_costs(took_ms - absorb_ms);
+        self.tell_guard(took_ms, absorb_ms, tokens as f64, steady && !ended);
+        if self.options.planted == Some(Planted::DebtsForgotten) {
+            self.guards.debt = Debt::default();
+        }
     }
 
     /// Whether every lane has been in decode for a round.
@@ -75,9 +81,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         }
     }
 
-    fn tell_guard(&mut self, took_ms: f64, tokens: f64, counts: bool) {
+    fn tell_guard(&mut self, took_ms: f64, absorb_ms: f64, tokens: f64, counts: bool) {
         let Plan { key, side, judged, windows, .. } = &self.plan;
         if *judged == Judged::No {
+            self.owe(took_ms, absorb_ms);
             return self.guards.interrupt();
         }
         let costs = self.live_costs.costs(&self.options.costs, key.band);
@@ -87,20 +94,60 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             Some(Planted::LaneCountsMixed) => Scale { ms: 1.0, tokens: 1.0 },
             _ => scale,
         };
-        let (took_ms, tokens) = (took_ms * scale.ms, tokens * scale.tokens);
+        let fair_ms = tokens * plain_ms(windows.len()) / windows.len() as f64;
+        let [took_ms, absorb_ms, fair_ms, plain_ms] =
+            [took_ms, absorb_ms, fair_ms, plain_ms(windows.len())].map(|ms| ms * scale.ms);
+        let tokens = tokens * scale.tokens;
         let was_plain = windows.iter().all(|window| window.drafts == 0 && window.hold == 0);
         match judged {
             Judged::Yes => {
                 let unbounded = self.options.planted == Some(Planted::ProbesForFree);
-                let round = GuardedRound { side: *side, was_plain, took_ms, tokens, counts, unbounded };
-                self.guards.note(*key, &round);
+                self.guards.note(
+                    *key,
+                    &GuardedRound {
+                        side: *side,
+                        was_plain,
+                        took_ms,
+                        absorb_ms,
+                        plain_ms,
+                        fair_ms,
+                        tokens,
+                        counts,
+                        unbounded,
+                    },
+                );
             }
             Judged::AsPlain if counts => self.guards.note_plain(*key, took_ms, tokens),
             Judged::AsPlain | Judged::No => self.guards.interrupt(),
         }
     }
 
-    fn commit_window(&mut self, index: usize) {
+    /// Prices what a round did for drafting that says nothing to its guard: by the table, since what else such rounds do
+    /// takes far longer.
+    fn owe(&mut self, took_ms: f64, absorb_ms: f64) {
+        let Plan { key, side, windows, offered, holding, .. } = &self.plan;
+        let costs = self.live_costs.costs(&self.options.costs, key.band);
+        let lanes = windows.iter().filter(|window| window.draws).count().max(1);
+        let plain_ms = costs.ms(lanes, Holding::default());
+        if *side == Side::Plain {
+            return self.guards.debt.spend(0.0, took_ms, plain_ms);
+        }
+        let of_drafts = |(index, window): (usize, &Window)| match offered[index] {
+            Offered::Held | Offered::Copy => (window.drafts, self.out.windows[index].accepted),
+            Offered::Forced | Offered::Nothing => (0, 0),
+        };
+        let (drafts, accepted) =
+            windows.iter().enumerate().map(of_drafts).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let drafted_ms = costs.ms(lanes + drafts, *holding) - plain_ms;
+        // A token that is there early saves a later round the row of it; the round itself others still need.
+        let row_ms = costs.ms(lanes + 1, Holding::default()) - plain_ms;
+        let gained_ms = accepted as f64 * row_ms;
+        self.guards.debt.absorb(absorb_ms);
+        self.guards.debt.spend(drafted_ms + absorb_ms - gained_ms, took_ms, plain_ms);
+    }
+
+    /// Rows that the drafter took up for the window's hold.
+    fn commit_window(&mut self, index: usize) -> usize {
         let window = &self.plan.windows[index];
         let lane = window.lane;
         let sequence = self.running[lane].as_mut().expect("a planned lane runs a sequence");
@@ -117,7 +164,9 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         if self.plan.offered[index] == Offered::Held && self.confidences.len() < self.confidences.capacity() {
             self.confidences.push(sequence.confidence_sample(window.drafts, result.accepted));
         }
-        let Some((tokens, end)) = sequence.apply(&applied, &result, &mut self.rates) else { return };
+        let committed = sequence.apply(&applied, &result, &mut self.rates);
+        let absorbed = sequence.absorb(window.hold > 0, self.limits.page);
+        let Some((tokens, end)) = committed else { return absorbed };
         self.totals.count_window(&applied.counts(&result), tokens.len());
         let logprobs = result.logprobs_of(tokens.len(), sequence.logprobs);
         let id = sequence.id;
@@ -133,6 +182,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             Box::new(Finished { reason, statistics: self.release(lane).statistics })
         });
         self.deliveries.push(Delivery { id, tokens, logprobs, finished });
+        absorbed
     }
 
     /// After a round that failed and left all lanes as they were: a sequence that was alone in it is at fault,

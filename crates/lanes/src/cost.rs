@@ -12,6 +12,8 @@ pub struct CostTable {
     experts: Vec<(usize, f64)>,
     /// Milliseconds of one distinct expert, 0 where experts do not explain what rounds cost.
     expert_ms: f64,
+    /// Milliseconds of a row that the drafter takes up.
+    absorb_row_ms: f64,
 }
 
 /// What a hold adds to a round.
@@ -29,7 +31,13 @@ impl CostTable {
         for samples in [&rows, &holds.by_depth, &holds.by_lanes] {
             assert!(are_samples(samples), "out of order or not finite: {samples:?}");
         }
-        CostTable { rows, holds, experts: Vec::new(), expert_ms: 0.0 }
+        CostTable { rows, holds, experts: Vec::new(), expert_ms: 0.0, absorb_row_ms: 0.0 }
+    }
+
+    /// Adds the milliseconds of a row that the drafter takes up, finite and not negative.
+    pub fn with_absorption(self, absorb_row_ms: f64) -> Self {
+        assert!(absorb_row_ms.is_finite() && absorb_row_ms >= 0.0, "{absorb_row_ms} ms a row");
+        CostTable { absorb_row_ms, ..self }
     }
 
     /// Adds the distinct experts of the rounds that were timed, by rows.
@@ -56,6 +64,11 @@ impl CostTable {
             _ => 1.0,
         };
         one_lane * growth
+    }
+
+    /// Milliseconds that a drafter takes to take up so many rows of a lane.
+    pub fn absorb_ms(&self, rows: usize) -> f64 {
+        self.absorb_row_ms * rows as f64
     }
 
     /// Distinct experts of a timed round of so many rows, summed over layers; 0 for dense models.

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use crate::cost::{CostTable, HoldCosts, are_samples};
 
 /// First line of the text; another version is measured anew.
-const HEADER: &str = "forerunner costs 1";
+const HEADER: &str = "forerunner costs 2";
 
 /// Names of a table's samples in the text, one sample a line.
-const KINDS: [&str; 4] = ["round", "hold-depth", "hold-lanes", "experts"];
+const KINDS: [&str; 5] = ["round", "hold-depth", "hold-lanes", "experts", "absorb"];
 
 /// Why a text is not a cost table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,8 @@ impl CostTable {
     /// The table as text; [`CostTable::from_text`] of it is an equal table.
     pub fn to_text(&self) -> String {
         let HoldCosts { by_depth, by_lanes } = self.hold_samples();
-        let samples = [self.row_samples(), by_depth, by_lanes, self.expert_samples()];
+        let absorb = [(1, self.absorb_ms(1))];
+        let samples = [self.row_samples(), by_depth, by_lanes, self.expert_samples(), &absorb[..]];
         let mut text = format!("{HEADER}\n");
         for (kind, samples) in KINDS.iter().zip(samples) {
             for (at, value) in samples {
@@ -71,8 +72,10 @@ impl CostTable {
         if let Some(bad) = samples.iter().position(|samples| !are_samples(samples)) {
             return Err(CostTextError::Samples(KINDS[bad]));
         }
-        let [rows, by_depth, by_lanes, experts] = samples;
-        Ok(CostTable::new(rows, HoldCosts { by_depth, by_lanes }).with_experts(experts))
+        let [rows, by_depth, by_lanes, experts, absorb] = samples;
+        let absorb_row_ms = absorb.first().map_or(0.0, |(rows, ms)| ms / *rows as f64);
+        let table = CostTable::new(rows, HoldCosts { by_depth, by_lanes });
+        Ok(table.with_experts(experts).with_absorption(absorb_row_ms))
     }
 }
 
@@ -93,6 +96,7 @@ mod tests {
         let holds = HoldCosts { by_depth: vec![(1, 0.1), (7, 1.0 / 3.0)], by_lanes: vec![(1, 0.5)] };
         let rows = vec![(1, 0.7), (2, 0.1 + 0.2), (64, 1e-9)];
         let table = CostTable::new(rows, holds).with_experts(vec![(1, 4.0), (2, 7.5), (64, 32.0)]);
+        let table = table.with_absorption(0.3);
         for table in [table, CostTable::default()] {
             assert_eq!(CostTable::from_text(&table.to_text()), Ok(table));
         }

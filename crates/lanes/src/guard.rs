@@ -103,6 +103,11 @@ pub(crate) struct GuardedRound {
     /// Whether it had neither drafts nor holds, whichever side it was on.
     pub was_plain: bool,
     pub took_ms: f64,
+    /// How much of that the drafter took to take up rows.
+    pub absorb_ms: f64,
+    /// What a plain round of its lanes takes, by the cost table, and what its tokens would take by such rounds.
+    pub plain_ms: f64,
+    pub fair_ms: f64,
     pub tokens: f64,
     /// Whether it says what a round of its kind costs: no prompt rows, no lane that came or went, not the first
     /// round after a switch.
@@ -294,7 +299,17 @@ mod tests {
             let side = guard.side();
             let (took_ms, tokens) = if side == Side::Plain { (1.0, 1.0) } else { drafted };
             let (was_plain, counts) = (side == Side::Plain, side == before);
-            guard.note(&GuardedRound { side, was_plain, took_ms, tokens, counts, unbounded: false });
+            guard.note(&GuardedRound {
+                side,
+                was_plain,
+                took_ms,
+                absorb_ms: 0.0,
+                plain_ms: 1.0,
+                fair_ms: tokens,
+                tokens,
+                counts,
+                unbounded: false,
+            });
             count += u64::from(side == Side::Drafted);
             total_ms += took_ms - tokens;
             before = side;

@@ -1,6 +1,7 @@
 //! The guards of all kinds of rounds: lone or shared by so many lanes, at short or long contexts.
 
 use crate::band::{BANDS, band, band_start};
+use crate::debt::Debt;
 use crate::guard::{Guard, GuardedRound, Side, SideRecord};
 
 /// Most lanes of each kind of round: few are told apart, many cost alike.
@@ -63,34 +64,43 @@ pub(crate) struct Guards {
     guards: Vec<Option<Guard>>,
     /// Kind and side of the round before.
     last: Option<(GuardKey, Side)>,
+    /// What drafting has cost where no guard counts.
+    pub debt: Debt,
 }
 
 impl Default for Guards {
     fn default() -> Self {
-        Guards { guards: vec![None; LANES.len() * BANDS], last: None }
+        Guards { guards: vec![None; LANES.len() * BANDS], last: None, debt: Debt::default() }
     }
 }
 
 impl Guards {
     /// Guards that all begin on a side.
     pub(crate) fn resting(side: Side) -> Self {
-        Guards { guards: vec![Some(Guard::new(side, 0.0)); LANES.len() * BANDS], last: None }
+        let guards = vec![Some(Guard::new(side, 0.0)); LANES.len() * BANDS];
+        Guards { guards, ..Guards::default() }
     }
 
-    /// The side of a round of this kind.
+    /// The side of a round of this kind. A guard that cannot compare yet does not draft while too much was spent in rounds
+    /// that were not counted.
     pub(crate) fn side(&self, key: GuardKey) -> Side {
         match &self.guards[key.index()] {
-            Some(guard) => guard.side(),
-            None => self.first(key).rests_on,
+            Some(guard) if guard.loss().is_some() => guard.side(),
+            Some(guard) => self.affordable(guard.side()),
+            None => self.affordable(self.first(key).rests_on),
         }
     }
 
-    /// The side that the guard of this kind rests on.
-    pub(crate) fn rests_on(&self, key: GuardKey) -> Side {
-        match &self.guards[key.index()] {
-            Some(guard) => guard.rests_on,
-            None => self.first(key).rests_on,
-        }
+    /// The side of a round of this kind that says nothing to its guard: the one that the guard rests on, unless too much
+    /// was spent in such rounds.
+    pub(crate) fn unjudged_side(&self, key: GuardKey) -> Side {
+        let guard = self.guards[key.index()].as_ref();
+        let rests_on = guard.map_or_else(|| self.first(key).rests_on, |guard| guard.rests_on);
+        self.affordable(rests_on)
+    }
+
+    fn affordable(&self, side: Side) -> Side {
+        if self.debt.allows() { side } else { Side::Plain }
     }
 
     /// A guard without rounds, like that of the next shorter contexts that has some. Drafting only gets worse as
@@ -106,7 +116,18 @@ impl Guards {
         let same = self.last.replace((key, round.side)) == Some((key, round.side));
         let first = self.first(key);
         let guard = self.guards[key.index()].get_or_insert(first);
-        guard.note(&GuardedRound { counts: round.counts && same, ..*round });
+        let mut round = GuardedRound { counts: round.counts && same, ..*round };
+        if !round.counts {
+            self.debt.absorb(round.absorb_ms);
+            let lost_ms = if round.was_plain { 0.0 } else { round.took_ms - round.fair_ms };
+            self.debt.spend(lost_ms, round.took_ms, round.plain_ms);
+        } else if round.was_plain {
+            self.debt.spend(0.0, round.took_ms, round.plain_ms);
+        } else {
+            round.took_ms += self.debt.bear(round.took_ms);
+            self.debt.recover((round.tokens * guard.plain.token_ms() - round.took_ms).max(0.0));
+        }
+        guard.note(&round);
     }
 
     /// Learns from a round whose lanes may not draft.

@@ -26,6 +26,7 @@ mod copies;
 mod cost;
 mod cost_text;
 mod curve;
+mod debt;
 mod deliver;
 mod depth;
 pub mod fake;

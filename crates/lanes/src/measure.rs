@@ -29,6 +29,12 @@ const CONTEXT: usize = 512;
 /// Prompt of a lane that is measured.
 const PROMPT: usize = 8;
 
+/// Prompts that are timed for what it takes to take them up: the first that is short enough.
+const ABSORBED: [usize; 5] = [128, 64, 32, 16, 8];
+
+/// Milliseconds that such a prompt may take.
+const ABSORBED_MS: f64 = 40.0;
+
 /// Step between token ids: real text spreads over the vocabulary, and so over a router's experts.
 const TOKEN_STRIDE: usize = 7919;
 
@@ -101,11 +107,13 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let started = self.clock.now();
         self.deadline = started + budget / 2;
         let rows = self.rows()?;
-        self.deadline = started + budget * 3 / 4;
+        self.deadline = started + budget * 5 / 8;
         let by_depth = self.holds_by_depth()?;
-        self.deadline = started + budget;
+        self.deadline = started + budget * 6 / 8;
         let by_lanes = self.holds_by_lanes()?;
         let table = CostTable::new(rows, HoldCosts { by_depth, by_lanes });
+        let absorb_row_ms = self.absorb_row_ms(&table, started, budget)?;
+        let table = table.with_absorption(absorb_row_ms);
         // A dense model has none.
         self.experts.retain(|sample| sample.1 > 0.0);
         Ok(table.with_experts(std::mem::take(&mut self.experts)))
@@ -158,6 +166,49 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
             samples.push((lanes, ms));
         }
         Ok(samples)
+    }
+
+    /// What taking up a row adds to a hold.
+    fn absorb_row_ms(
+        &mut self,
+        table: &CostTable,
+        started: Duration,
+        budget: Duration,
+    ) -> Result<f64, TargetError> {
+        let Limits { block, rows, page, .. } = self.limits;
+        let fits =
+            |prompt: &usize| *prompt < page && *prompt <= rows && table.round_ms(*prompt) <= ABSORBED_MS;
+        let Some(prompt) = ABSORBED.into_iter().find(fits).filter(|_| block > 0) else { return Ok(0.0) };
+        self.deadline = started + budget * 7 / 8;
+        let plain = self.prompt_ms(prompt, 0)?;
+        self.deadline = started + budget;
+        let held = self.prompt_ms(prompt, block)?;
+        // A timed hold takes up one row, too.
+        let others_ms = |(plain, held): (f64, f64)| held - plain - table.hold_ms(1, block);
+        Ok(plain.zip(held).map_or(0.0, |times| others_ms(times).max(0.0) / (prompt - 1) as f64))
+    }
+
+    /// Milliseconds of the fastest of a few prompts of so many rows, each read in one round, after a warm one; nothing
+    /// when memory does not suffice.
+    fn prompt_ms(&mut self, rows: usize, hold: usize) -> Result<Option<f64>, TargetError> {
+        let mut fastest = f64::INFINITY;
+        for repeat in 0..=REPEATS {
+            self.close(0);
+            self.spread_tokens(rows);
+            let Some(0) = self.open_lane(0, self.limits.context.min(CONTEXT))? else { return Ok(None) };
+            self.windows.clear();
+            self.windows.push(Window { hold, ..window(0, 0, 0..rows, true) });
+            let started = self.clock.now();
+            self.run()?;
+            if repeat > 0 {
+                fastest = fastest.min(milliseconds(self.clock.now().saturating_sub(started)));
+                if self.is_late() {
+                    break;
+                }
+            }
+        }
+        self.close(0);
+        Ok(Some(fastest))
     }
 
     /// What a hold adds to a plain round.
@@ -237,19 +288,9 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
 
     /// Opens a lane and runs its prompt; false when there is no memory for it.
     fn open(&mut self, lane: usize, context: usize) -> Result<bool, TargetError> {
-        let rule = SamplingRule::default();
-        let drafted = self.limits.block > 0;
-        let prompt: [TokenId; PROMPT] = std::array::from_fn(|_| self.spread_token());
-        let mut position;
-        match self
-            .target
-            .open(lane, &OpenLane { prompt: &prompt, context, rule: &rule, drafted, logprobs: None })
-        {
-            Ok(held) => position = held,
-            Err(TargetError::Full { .. } | TargetError::TooLarge { .. }) => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        self.lanes[lane] = Some(position);
+        self.spread_tokens(PROMPT);
+        let prompt = self.tokens.clone();
+        let Some(mut position) = self.open_lane(lane, context)? else { return Ok(false) };
         for chunk in prompt[position..].chunks(self.limits.rows.min(PROMPT)) {
             self.tokens.clear();
             self.tokens.extend(chunk);
@@ -260,6 +301,29 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
             position += chunk.len();
         }
         Ok(true)
+    }
+
+    /// Opens a lane for a prompt that `tokens` holds; what it holds of that already, or nothing when there is no memory.
+    fn open_lane(&mut self, lane: usize, context: usize) -> Result<Option<usize>, TargetError> {
+        let (rule, drafted) = (SamplingRule::default(), self.limits.block > 0);
+        let open = OpenLane { prompt: &self.tokens, context, rule: &rule, drafted, logprobs: None };
+        match self.target.open(lane, &open) {
+            Ok(held) => {
+                self.lanes[lane] = Some(held);
+                Ok(Some(held))
+            }
+            Err(TargetError::Full { .. } | TargetError::TooLarge { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Other tokens than before.
+    fn spread_tokens(&mut self, count: usize) {
+        self.tokens.clear();
+        for _ in 0..count {
+            let token = self.spread_token();
+            self.tokens.push(token);
+        }
     }
 
     fn spread_token(&mut self) -> TokenId {
@@ -285,6 +349,7 @@ mod tests {
         hold_ms: 0.3,
         hold_depth_ms: 0.05,
         hold_lane_ms: 0.02,
+        absorb_row_ms: 0.03,
         ..ScriptedCosts::NONE
     };
 
@@ -323,8 +388,11 @@ mod tests {
             assert_near(table.round_ms(rows), COSTS.round_ms(rows));
         }
         for (lanes, depth) in [(1, 1), (1, 4), (1, 7), (2, 7), (4, 7)] {
-            assert_near(table.hold_ms(lanes, depth), COSTS.hold_ms(lanes, depth));
+            // A lane takes up the row that a round adds to it.
+            let absorb_ms = COSTS.absorb_row_ms * lanes as f64;
+            assert_near(table.hold_ms(lanes, depth), COSTS.hold_ms(lanes, depth) + absorb_ms);
         }
+        assert_near(table.absorb_ms(100), 100.0 * COSTS.absorb_row_ms);
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Plan {
             Judged::Yes if situation.options.planted == Some(Planted::GuardAsleep) => Side::Drafted,
             Judged::AsPlain => Side::Plain,
             Judged::Yes => situation.guards.side(self.key),
-            Judged::No => situation.guards.rests_on(self.key),
+            Judged::No => situation.guards.unjudged_side(self.key),
         };
         lanes
     }

@@ -13,6 +13,8 @@ pub enum Planted {
     LaneCountsMixed,
     /// Probes cost guards nothing.
     ProbesForFree,
+    /// What drafting costs in rounds that no guard counts is forgotten.
+    DebtsForgotten,
     /// Rounds do not correct the cost table.
     LiveCostsForgotten,
     /// Distinct experts have no price.

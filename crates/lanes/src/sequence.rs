@@ -98,6 +98,8 @@ pub(crate) struct Sequence {
     pub logprobs: Option<usize>,
     /// Whether the lane is opened for drafting.
     pub drafted: bool,
+    /// Tokens that the drafter has taken up, of those that the target holds.
+    pub absorbed: usize,
     pub held: Held,
     pub rates: Rates,
     pub hold_state: HoldState,
@@ -133,6 +135,7 @@ impl Sequence {
             stop_tokens: new.stop_tokens,
             logprobs: new.logprobs,
             drafted: draft_off.is_none(),
+            absorbed: 0,
             held: Held::default(),
             rates: Rates::default(),
             hold_state: HoldState::Open,
@@ -157,6 +160,7 @@ impl Sequence {
             "{held} tokens held of a prompt of {prompt}, in pages of {page}"
         );
         self.cached = held;
+        self.absorbed = held;
         self.statistics.cached_tokens = held;
     }
 
@@ -228,6 +232,15 @@ impl Sequence {
         let Some(constrained) = &mut self.constrained else { return Ok(()) };
         let copy = self.copies.as_ref().map_or(&[][..], |copies| copies.propose(&self.tokens, round, most));
         constrained.follow(committed, &mut self.held.drafts, copy)
+    }
+
+    /// After a round, which held or not: rows that the drafter has taken up for the hold's sake. Those before the last page
+    /// border it takes up without one, since they are stored with what it makes of them.
+    pub(crate) fn absorb(&mut self, holds: bool, page: usize) -> usize {
+        self.absorbed = self.absorbed.max(self.cached / page * page);
+        let rows = if holds { self.cached - self.absorbed } else { 0 };
+        self.absorbed += rows;
+        rows
     }
 
     /// Keeps the first `count` drafts of every kind for its next window.

@@ -47,6 +47,8 @@ pub struct ScriptedCosts {
     pub row_context_ms: f64,
     /// Every lane in a hold's pass, for each 1,000 tokens of it; nor of this.
     pub hold_context_ms: f64,
+    /// Every row that the drafter takes up: at a hold those since the last one, and at page borders of drafted lanes.
+    pub absorb_row_ms: f64,
     /// Every distinct expert.
     pub expert_ms: f64,
     /// Rounds take up to this share more, and one in a hundred ten times that.
@@ -64,6 +66,7 @@ impl ScriptedCosts {
         hold_lane_ms: 0.0,
         row_context_ms: 0.0,
         hold_context_ms: 0.0,
+        absorb_row_ms: 0.0,
         expert_ms: 0.0,
         noise: 0.0,
     };
@@ -98,6 +101,6 @@ impl ScriptedCosts {
         let rows = (1..=limits.rows).map(|rows| (rows, self.round_ms(rows))).collect();
         let by_depth = (1..=limits.block).map(|depth| (depth, self.hold_ms(1, depth))).collect();
         let by_lanes = (1..=limits.lanes).map(|lanes| (lanes, self.hold_ms(lanes, limits.block))).collect();
-        CostTable::new(rows, HoldCosts { by_depth, by_lanes })
+        CostTable::new(rows, HoldCosts { by_depth, by_lanes }).with_absorption(self.absorb_row_ms)
     }
 }

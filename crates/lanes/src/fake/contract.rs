@@ -9,6 +9,8 @@ pub(super) struct Known {
     pub prompt: usize,
     pub context: usize,
     pub drafted: bool,
+    /// Rows that its drafter has taken up.
+    pub absorbed: usize,
 }
 
 /// Panics unless the round keeps to the contract of `Target::round`.

@@ -105,6 +105,7 @@ impl FakeTarget {
     fn compute(&mut self, round: &Round<'_>, out: &mut RoundOut) -> f64 {
         out.clear();
         out.distinct_experts = self.distinct_experts(round);
+        let mut absorbed = 0;
         for window in round.windows {
             let (drawn, held, logprobs) = (out.drawn.len(), out.held.len(), out.logprobs.len());
             let accepted = self.verify(round, window, out);
@@ -114,11 +115,22 @@ impl FakeTarget {
                     self.lanes[window.lane].as_mut().expect("checked to be open").key += 1;
                 }
             }
+            absorbed += self.absorb(window);
             let (drawn, held) = (drawn..out.drawn.len(), held..out.held.len());
             let logprobs = logprobs..out.logprobs.len();
             out.windows.push(WindowOut { drawn, accepted, held, logprobs });
         }
-        self.milliseconds(round, out.distinct_experts)
+        self.milliseconds(round, absorbed, out.distinct_experts)
+    }
+
+    /// Rows of a lane that its drafter takes up in this round.
+    fn absorb(&mut self, window: &Window) -> usize {
+        let known = &mut self.lanes[window.lane].as_mut().expect("checked to be open").known;
+        let whole_pages = known.length / self.limits.page * self.limits.page;
+        let until = if window.hold > 0 { known.length } else { whole_pages };
+        let before = known.absorbed;
+        known.absorbed = if known.drafted { until.max(before) } else { before };
+        known.absorbed - before
     }
 
     fn check_failures(&self, round: &Round<'_>) -> Result<(), TargetError> {
@@ -251,7 +263,7 @@ impl FakeTarget {
     }
 
     /// What the round takes.
-    fn milliseconds(&self, round: &Round<'_>, distinct_experts: usize) -> f64 {
+    fn milliseconds(&self, round: &Round<'_>, absorbed: usize, distinct_experts: usize) -> f64 {
         let mut holding = Holding::default();
         round.windows.iter().for_each(|window| holding.add(window.hold));
         let costs = &self.script.costs;
@@ -260,6 +272,7 @@ impl FakeTarget {
         for window in round.windows {
             ms += costs.context_ms(window.position, window.rows(), window.hold);
         }
+        ms += costs.absorb_row_ms * absorbed as f64;
         ms += costs.expert_ms * distinct_experts as f64;
         ms * costs.noise(self.rounds)
     }
@@ -314,7 +327,7 @@ impl Target for FakeTarget {
         self.pages_free -= pages;
         let by_length = self.fault(Fault::FindsPrefixByLength);
         let Stored { length, name, state } = self.prefixes.find(open.prompt, self.limits.page, by_length);
-        let known = Known { length, prompt, context, drafted: open.drafted };
+        let known = Known { length, prompt, context, drafted: open.drafted, absorbed: length };
         let (key, seed) = (rule_key(open.rule), open.rule.seed);
         let logprobs = open.logprobs;
         self.lanes[lane] = Some(Lane { known, last_draw: 0, state, key, seed, logprobs, pages, name });

@@ -1,0 +1,105 @@
+//! Short replies to long prompts in scripted time: a drafter has to take up a prompt before it can draft, which a reply of
+//! a dozen tokens may not earn back.
+
+use forerunner_lanes::fake::{Confidence, DrafterScript, FakeScript, FakeTarget, Rightness, ScriptedCosts};
+use forerunner_lanes::{Clock, Lanes, Limits, NewSequence, Options, Planted, SamplingRule};
+
+/// As measured on two cores with a small model: many rows cost what they cost one by one, and a hold two rounds.
+const DEAR: ScriptedCosts = ScriptedCosts {
+    round_ms: 0.3,
+    row_ms: 0.2,
+    hold_ms: 0.8,
+    hold_depth_ms: 0.03,
+    hold_lane_ms: 0.3,
+    absorb_row_ms: 0.016,
+    ..ScriptedCosts::NONE
+};
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    streams: usize,
+    /// Tokens of a reply, and up to four more.
+    reply: usize,
+    /// How often a draft is right.
+    share: f64,
+    costs: ScriptedCosts,
+    planted: Option<Planted>,
+}
+
+impl Load {
+    /// Milliseconds of 640 requests, `streams` at a time.
+    fn run(&self, draft: bool) -> f64 {
+        let Load { streams, reply, share, costs, planted } = *self;
+        let limits = Limits {
+            lanes: streams,
+            context: 2048,
+            rows: 512,
+            block: 9,
+            has_confidence: true,
+            page: 256,
+            queues_ahead: false,
+        };
+        let drafter =
+            DrafterScript { rightness: Rightness::Share(share), confidence: Confidence::Honest, seed: 7 };
+        let options = Options { costs: costs.table(&limits), planted, ..Options::default() };
+        let target = FakeTarget::new(limits, FakeScript { costs, drafter, ..FakeScript::default() });
+        let clock = target.clock();
+        let mut lanes = Lanes::with_clock(target, options, clock.clone());
+        for group in 0..640 / streams {
+            for lane in 0..streams {
+                let seed = (group * streams + lane) as u64;
+                let prompt = (0..200).map(|index| (index * 7 + seed as u32) % 1000).collect();
+                let rule = SamplingRule { temperature: 1.0, seed, ..SamplingRule::default() };
+                let max_tokens = reply + lane % 5;
+                let new = NewSequence { prompt, max_tokens, rule, draft, ..NewSequence::default() };
+                lanes.submit(new).unwrap();
+            }
+            while !lanes.is_idle() {
+                lanes.step();
+            }
+        }
+        clock.now().as_secs_f64() * 1e3
+    }
+
+    fn ratio(&self) -> f64 {
+        self.run(true) / self.run(false)
+    }
+}
+
+/// Those of all dear loads that drafting makes slower than it may.
+fn slower(planted: Option<Planted>) -> Vec<(Load, f64)> {
+    let mut slower = Vec::new();
+    for streams in [1, 4, 8, 16] {
+        for share in [0.3, 0.6, 0.8, 0.9, 0.95] {
+            for reply in [6, 12, 40] {
+                let load = Load { streams, reply, share, costs: DEAR, planted };
+                slower.extend(Some((load, load.ratio())).filter(|(_, ratio)| *ratio > 1.03));
+            }
+        }
+    }
+    slower
+}
+
+#[test]
+fn a_prompt_is_not_taken_up_for_a_reply_that_does_not_earn_it_back() {
+    let slower = slower(None);
+    assert!(slower.is_empty(), "slower than plain: {slower:?}");
+}
+
+#[test]
+fn costs_that_no_guard_counts_are_seen() {
+    let slower = slower(Some(Planted::DebtsForgotten));
+    assert!(slower.len() > 10, "only {slower:?}");
+}
+
+#[test]
+fn where_drafting_pays_a_little_few_streams_gain_and_many_lose_next_to_nothing() {
+    let costs =
+        ScriptedCosts { row_ms: 0.02, hold_ms: 0.2, hold_lane_ms: 0.01, absorb_row_ms: 0.0015, ..DEAR };
+    for (streams, most) in [(1, 0.75), (4, 0.98), (8, 1.02), (16, 1.02)] {
+        let ratio = |reply| Load { streams, reply, share: 0.9, costs, planted: None }.ratio();
+        let (short, long) = (ratio(12), ratio(40));
+        assert!(short < 1.02 && long < most, "{streams} streams: {short}, {long}");
+    }
+}
