@@ -17,8 +17,10 @@ type Named = (&'static str, Option<f64>);
 pub(super) fn charts(receipts: &[Receipt]) -> Vec<Chart> {
     let of = |bench: &str| receipts.iter().filter(|receipt| receipt.bench() == bench).collect::<Vec<_>>();
     let (throughput, latency, serve) = (of("throughput"), of("latency"), of("serve"));
-    let served: Vec<&Receipt> =
-        throughput.iter().copied().filter(|receipt| !receipt.is_set("force_drafts")).collect();
+    // Speeds compare within a run only, so a line is of one.
+    let has_a_line = |receipt: &&Receipt| totals(receipt, "plain").len() > 1;
+    let is_served = |receipt: &&Receipt| !receipt.is_set("force_drafts") && has_a_line(receipt);
+    let served: Vec<&Receipt> = throughput.iter().copied().filter(is_served).collect();
     let charts = [
         aggregate(&served),
         users(&served),
@@ -57,38 +59,37 @@ fn prompts_of(receipt: &Receipt) -> &'static str {
     if receipt.is_set("same_prompt") { "same prompt" } else { "distinct prompts" }
 }
 
+/// A series for each receipt and side, with a point a number of streams.
+fn by_streams(receipts: &[&Receipt], point: impl Fn(u64, f64) -> (f64, f64)) -> Vec<Series> {
+    let mut series = Vec::new();
+    for receipt in receipts {
+        let model = receipt.json["model_id"].as_str().unwrap_or("unnamed");
+        for side in SIDES {
+            let points = totals(receipt, side)
+                .into_iter()
+                .map(|(streams, (tokens, seconds))| point(streams, tokens / seconds));
+            let name = format!("{model}: {side}, {}", prompts_of(receipt));
+            series.push(Series { name, points: points.collect() });
+        }
+    }
+    series
+}
+
 fn aggregate(receipts: &[&Receipt]) -> Chart {
     let mut streams: Vec<u64> =
         receipts.iter().flat_map(|receipt| totals(receipt, "plain").into_keys()).collect();
     streams.sort_unstable();
     streams.dedup();
     let place = |count: &u64| streams.iter().position(|known| known == count).unwrap_or_default() as f64;
-    let mut series = Vec::new();
-    for receipt in receipts {
-        for side in SIDES {
-            let totals = totals(receipt, side);
-            let points = totals.iter().map(|(count, (tokens, seconds))| (place(count), tokens / seconds));
-            series
-                .push(Series { name: format!("{side}, {}", prompts_of(receipt)), points: points.collect() });
-        }
-    }
+    let point = |streams: u64, speed: f64| (place(&streams), speed);
+    let series = by_streams(receipts, point);
     let places = streams.iter().map(u64::to_string).collect();
     chart("aggregate", "All streams together, all kinds of prompt", "streams", "tok/s", places, series)
 }
 
 /// A point a number of streams: what all get together, and what each gets.
 fn users(receipts: &[&Receipt]) -> Chart {
-    let mut series = Vec::new();
-    for receipt in receipts {
-        for side in SIDES {
-            let points = totals(receipt, side).into_iter().map(|(streams, (tokens, seconds))| {
-                let total = tokens / seconds;
-                (total, total / streams.max(1) as f64)
-            });
-            series
-                .push(Series { name: format!("{side}, {}", prompts_of(receipt)), points: points.collect() });
-        }
-    }
+    let series = by_streams(receipts, |streams, speed| (speed, speed / streams.max(1) as f64));
     chart(
         "users",
         "A user's speed against that of all",
@@ -195,7 +196,7 @@ mod tests {
         let side = |tokens: u64| json!({"total_output_tokens": tokens, "duration": 2.0, "draft_by_position": [[4, 3]]});
         let cell = |streams: u64| json!({"kind": "math", "streams": streams, "plain": side(10 * streams), "drafted": side(20 * streams)});
         let json = json!({
-            "bench": "throughput", "cells": [cell(1), cell(4)], "settings": {"same_prompt": same, "force_drafts": false},
+            "bench": "throughput", "model_id": "m", "cells": [cell(1), cell(4)], "settings": {"same_prompt": same, "force_drafts": false},
         });
         Receipt { file: "t".into(), json }
     }
@@ -206,9 +207,16 @@ mod tests {
         let names: Vec<&str> = charts.iter().map(|chart| chart.name).collect();
         assert_eq!(names, ["aggregate", "users"]);
         assert_eq!(charts[0].places, ["1", "4"]);
-        assert_eq!(charts[0].series[1].name, "drafted, distinct prompts");
+        assert_eq!(charts[0].series[1].name, "m: drafted, distinct prompts");
         assert_eq!(charts[0].series[1].points, [(0.0, 10.0), (1.0, 40.0)]);
         assert_eq!(charts[1].series[3].points, [(10.0, 10.0), (40.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_lone_number_of_streams_is_no_line() {
+        let mut receipt = throughput(false);
+        receipt.json["cells"].as_array_mut().unwrap().truncate(1);
+        assert!(charts(&[receipt]).is_empty());
     }
 
     #[test]
