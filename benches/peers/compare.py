@@ -8,14 +8,18 @@ the twin and the GGUF are made.
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from datetime import datetime, timezone
 from pathlib import Path
+
+from worker import PEERS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -72,16 +76,23 @@ class Server:
         else:
             raise SystemExit(f"forerunner serve has ended: {said}")
         self.about = next((line for line in said if "cpu (" in line), " ".join(said))
+        self.model = self.ask("/v1/models")["data"][0]["id"]
+
+    def ask(self, path, body=None):
+        """What the server answers; what it refuses ends the program with its reason."""
+        data = json.dumps(body).encode() if body else None
+        request = urllib.request.Request(f"{self.url}{path}", data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refused:
+            raise SystemExit(f"forerunner {path}: status {refused.code}: {refused.read().decode()}") from refused
 
     def reply(self, prompt, max_tokens, stops, draft):
         """A reply and its times."""
-        body = {"model": "demo", "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "draft": draft}
+        body = {"model": self.model, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "draft": draft}
         body |= {"return_token_ids": True, "ignore_eos": not stops}
-        request = urllib.request.Request(
-            f"{self.url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request) as answer:
-            whole = json.load(answer)
+        whole = self.ask("/v1/completions", body)
         told = whole["forerunner"]
         tokens = whole["choices"][0]["token_ids"]
         return {"tokens": tokens, "prompt_s": told["prompt_ms"] / 1e3, "decode_s": told["decode_ms"] / 1e3}
@@ -110,11 +121,11 @@ def engines(arguments, stack):
         server = Server(arguments.forerunner, model, arguments.threads)
         stack.append(server)
         found += [Side(f"forerunner, {weights}", server, False), Side(f"forerunner, {weights}, drafted", server, True)]
-    others = [("mlx, 4-bit", "mlx", DEMO / "target"), ("mlx, bf16", "mlx", arguments.twin)]
-    others.append(("transformers, bf16", "transformers", arguments.twin))
+    # MLX's CPU backend multiplies picked experts in fp32 only, or in its own quantized format.
+    others = [("mlx, 4-bit", "mlx", DEMO / "target"), ("transformers, bf16", "transformers", arguments.twin)]
     if arguments.gguf:
         others.insert(0, ("llama.cpp, bf16", "llama.cpp", arguments.gguf))
-    for name, engine, model in others:
+    for name, engine, model in (other for other in others if other[1] in arguments.engines):
         worker = Worker(name, engine, model, arguments.threads)
         stack.append(worker)
         found.append(worker)
@@ -129,11 +140,11 @@ def golden():
 
 def ask(engine, cases, index):
     """One round of one engine: raw seconds, and which golden replies it gives."""
-    words = [token for prompt, _ in cases.values() for token in prompt[1:]]
+    words = [token for prompt, _ in golden().values() for token in prompt[1:]]
     # No two rounds begin alike, so that nothing of a prompt is stored.
     long_prompt = ([1, 100 + index] + words * LONG_PROMPT)[:LONG_PROMPT]
     prompt_s = engine.reply(long_prompt, 1, [])["prompt_s"]
-    decode_s = engine.reply(cases["prose"][0], FIXED_REPLY, [])["decode_s"]
+    decode_s = engine.reply(golden()["prose"][0], FIXED_REPLY, [])["decode_s"]
     replies = {}
     for name, (prompt, expected) in cases.items():
         reply = engine.reply(prompt, len(expected), STOPS)
@@ -165,7 +176,7 @@ def machine():
     return {
         "processor": processor,
         "architecture": platform.machine(),
-        "cores": len(__import__("os").sched_getaffinity(0)),
+        "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": int(memory) << 10,
         "system": platform.platform(),
     }
@@ -194,18 +205,27 @@ def measure(arguments, cases):
     return {engine.name: {"about": engine.about, "rounds": rounds[engine.name]} for engine in running}
 
 
+def names(text):
+    """Names between commas."""
+    return text.split(",")
+
+
 def main():
     """Measures, prints a table and writes the receipt."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--forerunner", default="forerunner", help="the binary")
     parser.add_argument("--twin", type=Path, required=True, help="what forerunner synth --dequantize wrote")
     parser.add_argument("--gguf", type=Path, help="what to_gguf.py wrote; without it llama.cpp is left out")
+    parser.add_argument("--engines", type=names, default=[*PEERS], help="the others, such as llama.cpp,mlx [default: all]")
+    parser.add_argument("--prompts", type=names, help="golden prompts, such as chat,math [default: all]")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count, after one that does not")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--receipt", type=Path)
     parser.add_argument("--note")
     arguments = parser.parse_args()
-    cases = golden()
+    cases = {name: case for name, case in golden().items() if name in (arguments.prompts or golden())}
+    if unknown := {*arguments.engines} - {*PEERS} | {*(arguments.prompts or [])} - {*cases}:
+        parser.error(f"{', '.join(sorted(unknown))}: accepted are the engines {', '.join(PEERS)} and the prompts {', '.join(golden())}")
     date = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     started = time.monotonic()
     peers = measure(arguments, cases)

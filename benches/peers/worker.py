@@ -91,9 +91,9 @@ class Mlx:
     def __init__(self, model, threads, context):
         import mlx.core
         import mlx_lm
+        from mlx_lm.models.cache import make_prompt_cache
 
-        self.mlx = mlx.core
-        self.make_cache = __import__("mlx_lm.models.cache", fromlist=["make_prompt_cache"]).make_prompt_cache
+        self.mlx, self.make_cache = mlx.core, make_prompt_cache
         self.model, _ = mlx_lm.load(str(model))
         self.about = f"mlx {mlx.core.__version__} on {mlx.core.default_device()}, mlx-lm {mlx_lm.__version__}"
 
