@@ -16,11 +16,22 @@ pub(super) fn table(receipt: &Receipt) -> String {
 }
 
 fn markdown(heads: &[&str], rows: Vec<Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    // What an engine says of itself may have the character that parts cells.
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |", cells.join(" | "))
+    };
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     let rule = vec!["---".to_owned(); heads.len()];
     let lines = [line(&heads), line(&rule)].into_iter().chain(rows.iter().map(|row| line(row)));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// An object's fields in the order of their names: whether its own is kept depends on what else is built.
+fn by_name(object: &Value) -> Vec<(&String, &Value)> {
+    let mut fields: Vec<(&String, &Value)> = object.as_object().into_iter().flatten().collect();
+    fields.sort_by_key(|(name, _)| *name);
+    fields
 }
 
 /// A number with so many decimals; a dash where nothing was measured.
@@ -183,18 +194,19 @@ fn mixed(mixed: &Value) -> Option<String> {
 }
 
 fn compare(json: &Value) -> String {
-    let ratios = json["ratios"].as_object().into_iter().flatten();
-    let rows = ratios.map(|(name, spread)| vec![name.clone(), around(spread, ["min", "max"], 3)]).collect();
+    let rows = by_name(&json["ratios"])
+        .into_iter()
+        .map(|(name, spread)| vec![name.clone(), around(spread, ["min", "max"], 3)])
+        .collect();
     let table = markdown(&["figure", "B / A"], rows);
     format!("{table}\n\nA = B: {}.", equality(&json["a_equals_b"]))
 }
 
 /// A row an engine, then a row a golden prompt.
 fn peers(json: &Value) -> String {
-    let peers: Vec<(&String, &Value)> = json["peers"].as_object().into_iter().flatten().collect();
-    let prompts: Vec<&String> = peers.first().map_or_else(Vec::new, |(_, peer)| {
-        peer["golden_tokens_per_second"].as_object().into_iter().flat_map(|golden| golden.keys()).collect()
-    });
+    let peers = by_name(&json["peers"]);
+    let golden = peers.first().map_or(&Value::Null, |(_, peer)| &peer["golden_tokens_per_second"]);
+    let prompts: Vec<&String> = by_name(golden).into_iter().map(|(name, _)| name).collect();
     let row = |(name, peer): &(&String, &Value)| {
         let equal = peer["golden_equal"].as_array().map_or(0, Vec::len);
         vec![
@@ -247,12 +259,13 @@ mod tests {
     fn a_reply_that_is_not_golden_is_in_parentheses() {
         let peer = |equal: &[&str]| {
             json!({
-                "prompt_tokens_per_second": 10.4, "decode_tokens_per_second": 20.0, "about": "v1",
+                "prompt_tokens_per_second": 10.4, "decode_tokens_per_second": 20.0, "about": "v1 | x",
                 "golden_tokens_per_second": {"chat": 30.0}, "golden_equal": equal,
             })
         };
         let table = peers(&json!({"peers": {"a": peer(&["chat"]), "b": peer(&[])}}));
-        for part in ["| a | 10 | 20 | 1 of 1 | v1 |", "| b | 10 | 20 | 0 of 1 | v1 |", "| chat | 30 | (30) |"]
+        for part in
+            ["| a | 10 | 20 | 1 of 1 | v1 \\| x |", "| b | 10 | 20 | 0 of 1 | ", "| chat | 30 | (30) |"]
         {
             assert!(table.contains(part), "{part} is not in {table}");
         }
