@@ -16,7 +16,9 @@ type Named = (&'static str, Option<f64>);
 /// All charts that have something to show.
 pub(super) fn charts(receipts: &[Receipt]) -> Vec<Chart> {
     let of = |bench: &str| receipts.iter().filter(|receipt| receipt.bench() == bench).collect::<Vec<_>>();
-    let (throughput, latency, serve) = (of("throughput"), of("latency"), of("serve"));
+    let (throughput, serve) = (of("throughput"), of("serve"));
+    let (forced, latency): (Vec<_>, Vec<_>) =
+        of("latency").into_iter().partition(|receipt| receipt.is_set("force_drafts"));
     // Speeds compare within a run only, so a line is of one.
     let has_a_line = |receipt: &&Receipt| totals(receipt, "plain").len() > 1;
     let is_served = |receipt: &&Receipt| !receipt.is_set("force_drafts") && has_a_line(receipt);
@@ -25,6 +27,13 @@ pub(super) fn charts(receipts: &[Receipt]) -> Vec<Chart> {
         aggregate(&served),
         users(&served),
         acceptance(&throughput),
+        lengths(
+            &forced,
+            "acceptance-by-context",
+            "Accepted drafts against context",
+            "% of all drafts",
+            accepted,
+        ),
         lengths(&latency, "decode", "Decode against context", "tok/s", decode),
         lengths(&latency, "first-token", "Time to the first token against prompt length", "ms", first_token),
         lengths(&latency, "memory", "Peak memory against prompt length", "MiB", memory),
@@ -148,6 +157,13 @@ fn median(row: &Value, side: &str, field: &str) -> Option<f64> {
     row[side][field]["median"].as_f64()
 }
 
+fn accepted(row: &Value) -> Vec<Named> {
+    let counts = row["drafted"]["drafts_and_accepted"].as_array().into_iter().flatten();
+    let sum = |index: usize| counts.clone().filter_map(|count| count[index].as_f64()).sum::<f64>();
+    let share = (sum(0) > 0.0).then(|| 100.0 * sum(1) / sum(0));
+    vec![("drafts in every round", share)]
+}
+
 fn decode(row: &Value) -> Vec<Named> {
     SIDES.map(|side| (side, median(row, side, "decode_tokens_per_second"))).to_vec()
 }
@@ -225,6 +241,19 @@ mod tests {
         receipt.json["settings"]["force_drafts"] = json!(true);
         let charts = charts(&[receipt]);
         assert_eq!((charts[0].name, &charts[0].series[0].points), ("acceptance", &vec![(1.0, 75.0)]));
+    }
+
+    #[test]
+    fn acceptance_against_context_is_of_forced_drafts() {
+        let row = json!({"prompt_tokens": 24, "drafted": {"drafts_and_accepted": [[6, 3], [2, 1]]}, "peak_memory_bytes": 1});
+        let latency = |force: bool| {
+            let json = json!({"bench": "latency", "lengths": [row], "settings": {"force_drafts": force}});
+            Receipt { file: "l".into(), json }
+        };
+        let forced = charts(&[latency(true)]);
+        assert_eq!((forced.len(), forced[0].name), (1, "acceptance-by-context"));
+        assert_eq!(forced[0].series[0].points, [(0.0, 50.0)]);
+        assert_eq!(charts(&[latency(false)])[0].name, "memory");
     }
 
     #[test]
