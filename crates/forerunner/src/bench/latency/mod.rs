@@ -23,7 +23,7 @@ const MEASURE: Duration = Duration::from_secs(1);
 
 /// Measures, prints a row a length, and writes the receipt; an error when replies differ.
 pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
-    // A reply may be submitted while the engine still counts the one before.
+    // What is submitted has the lane; the queue is never the limit.
     let sizes = Sizes { lanes: 1, max_waiting: 1, measure: MEASURE };
     let all = prompts(&flags.prompts.prompts)?;
     let mut receipt = Receipt::of_bench("latency");

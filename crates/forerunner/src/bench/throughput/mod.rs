@@ -25,7 +25,7 @@ const MEASURE: Duration = Duration::from_secs(1);
 /// Measures, prints a row a cell, and writes the receipt; an error when replies differ.
 pub(crate) fn throughput(flags: &ThroughputFlags) -> anyhow::Result<()> {
     let most = usize::from(flags.streams.iter().copied().max().unwrap_or(1));
-    // A run's replies may be submitted while the engine still counts those of the run before.
+    // All that is submitted at once has a lane; the queue is never the limit.
     let sizes = Sizes { lanes: most, max_waiting: most, measure: MEASURE };
     let all = prompts(&flags.prompts.prompts)?;
     let mut receipt = Receipt::of_bench("throughput");
