@@ -13,6 +13,9 @@ use crate::{debian, workspace};
 
 const TARGET: &str = "aarch64-apple-darwin";
 
+/// The oldest compiler that the workspace takes.
+const NEEDED: &str = env!("CARGO_PKG_RUST_VERSION");
+
 /// What the compiler and its sources are in, by how their names begin: versions differ between releases.
 const PACKAGES: [&str; 4] = ["rustc-web", "rust-web-src", "libstd-rust-web", "libllvm"];
 
@@ -23,10 +26,22 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
     let tools = Tools { root: workspace::target_folder()?.join("darwin-tools") };
-    if !tools.rustc().exists() {
+    if !tools.version().is_some_and(|version| is_new_enough(&version)) {
         tools.unpack(&packages()?)?;
     }
+    let version = tools.version().context("the unpacked compiler does not run")?;
+    if !is_new_enough(&version) {
+        println!("skipped: Debian's compiler here is {version}; accepted: {NEEDED} or newer");
+        return Ok(());
+    }
     tools.check()
+}
+
+/// Whether a compiler's version is one that the workspace takes.
+fn is_new_enough(version: &str) -> bool {
+    let parts =
+        |version: &str| -> Vec<u64> { version.split('.').map_while(|part| part.parse().ok()).collect() };
+    parts(version) >= parts(NEEDED)
 }
 
 /// The unpacked packages.
@@ -39,7 +54,23 @@ impl Tools {
         self.root.join("usr/bin/rustc")
     }
 
+    /// What an unpacked compiler says of itself, such as `1.96.0`.
+    fn version(&self) -> Option<String> {
+        let output = self.compiler(&mut Command::new(self.rustc())).arg("--version").output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.split(' ').nth(1).map(str::to_owned)
+    }
+
+    /// Lets a command find the libraries that were unpacked with the compiler.
+    fn compiler<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("LD_LIBRARY_PATH", self.root.join("usr/lib/x86_64-linux-gnu"))
+    }
+
+    /// In place of what was there.
     fn unpack(&self, packages: &[String]) -> Result<()> {
+        if self.root.exists() {
+            std::fs::remove_dir_all(&self.root).with_context(|| self.root.display().to_string())?;
+        }
         let folder = self.root.join("packages");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         println!("loading a compiler with sources into {}", self.root.display());
@@ -64,20 +95,19 @@ impl Tools {
         check.args(["check", "--locked", "--workspace", "--exclude", "xtask", "--target", TARGET]);
         check.arg("-Zbuild-std=std,panic_abort");
         check.arg("--target-dir").arg(workspace::target_folder()?.join("darwin"));
-        check.env("LD_LIBRARY_PATH", self.root.join("usr/lib/x86_64-linux-gnu"));
+        self.compiler(&mut check);
         // A released compiler checks the standard library only when it is told to act as a nightly one.
         check.env("RUSTC", self.rustc()).env("RUSTC_BOOTSTRAP", "1");
         workspace::run(check.current_dir(workspace::root()))
     }
 }
 
-/// The packages to load. A machine that is new knows none yet.
+/// The packages to load. A machine that is new knows none yet, and another may know old ones.
 fn packages() -> Result<Vec<String>> {
-    let mut names = known_packages()?;
-    if names.len() < PACKAGES.len() && debian::is_root() {
+    if debian::is_root() {
         debian::update()?;
-        names = known_packages()?;
     }
+    let names = known_packages()?;
     if names.len() < PACKAGES.len() {
         bail!("apt-cache knows {names:?}, needed are {PACKAGES:?}: run apt-get update");
     }
@@ -92,4 +122,15 @@ fn known_packages() -> Result<Vec<String>> {
     let output = ask.output().context("apt-cache did not start")?;
     let is_needed = |line: &&str| PACKAGES.iter().any(|package| line.starts_with(package));
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter(is_needed).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_is_new_enough_by_its_numbers() {
+        assert!(is_new_enough(NEEDED) && is_new_enough("100.0.0") && is_new_enough(&format!("{NEEDED}.1")));
+        assert!(!is_new_enough("1.85.0") && !is_new_enough("1.9.0") && !is_new_enough(""));
+    }
 }
