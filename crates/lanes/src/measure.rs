@@ -14,8 +14,12 @@ use crate::target::{
 /// Lane counts for which a hold is timed.
 const HOLD_LANES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Samples that are taken however slow the target: without them there is no table.
-const SAMPLES_LEAST: usize = 3;
+/// Row counts that are timed however slow the target: without them there is no table, and what a window of drafts costs
+/// would be guessed from rounds of a few rows, which on a slow target are those of a mixture's dearest rows.
+const ROWS_LEAST: [usize; 3] = [1, 4, 12];
+
+/// Depths of a hold that are timed however slow the target.
+const DEPTHS_LEAST: usize = 3;
 
 /// Timed rounds of a sample, of which the fastest counts.
 const REPEATS: usize = 7;
@@ -124,8 +128,8 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let most = self.limits.rows.min(self.limits.lanes * MAX_WINDOW);
         let mut samples: Vec<(usize, f64)> = Vec::new();
         for rows in ROWS.into_iter().filter(|&rows| rows <= most) {
-            if samples.len() >= SAMPLES_LEAST && self.is_late() {
-                break;
+            if self.is_late() && !ROWS_LEAST.contains(&rows) {
+                continue;
             }
             let sample = |rows: usize| Sample { rows, lanes: rows.div_ceil(MAX_WINDOW), hold: 0 };
             let Some(mut ms) = self.time(sample(rows))? else { break };
@@ -146,7 +150,7 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         let depths =
             [1, block].into_iter().chain(2..block).take(if block > 1 { block } else { block.min(1) });
         for depth in depths {
-            if samples.len() >= SAMPLES_LEAST && self.is_late() {
+            if samples.len() >= DEPTHS_LEAST && self.is_late() {
                 break;
             }
             samples.extend(self.hold_ms(1, depth)?.map(|ms| (depth, ms)));
@@ -401,7 +405,9 @@ mod tests {
         let mut target = fake(limits(4), costs);
         let clock = target.clock();
         let table = measure(&mut target);
-        assert_eq!(table.row_samples().len(), SAMPLES_LEAST);
+        let rows: Vec<usize> = table.row_samples().iter().map(|sample| sample.0).collect();
+        assert_eq!(rows, ROWS_LEAST);
+        assert_near(table.round_ms(12), costs.round_ms(12));
         assert_near(table.hold_ms(1, 7), costs.hold_ms(1, 7));
         assert!(clock.now() < Duration::from_secs(15), "took {:?}", clock.now());
     }
