@@ -20,9 +20,16 @@ pub(crate) struct Debt {
     spent_ms: f64,
     /// Too much was spent, and is not forgiven yet: a little at a time would pay for beginnings alone.
     is_stopped: bool,
+    /// Nothing stops drafting.
+    is_ignored: bool,
 }
 
 impl Debt {
+    /// One that stops nothing: for gates, which choose a side whatever it costs.
+    pub(crate) fn ignored() -> Self {
+        Debt { is_ignored: true, ..Debt::default() }
+    }
+
     /// Rows were taken up in a round that is not counted.
     pub(crate) fn absorb(&mut self, ms: f64) {
         self.unborne_ms += ms;
@@ -50,7 +57,7 @@ impl Debt {
 
     /// Whether a round that nobody counts may draft.
     pub(crate) fn allows(&self) -> bool {
-        !self.is_stopped
+        self.is_ignored || !self.is_stopped
     }
 }
 
@@ -79,6 +86,13 @@ mod tests {
         debt.spend(10.5, 0.0, 1.0);
         assert!(!debt.allows());
         debt.recover(10.5);
+        assert!(debt.allows());
+    }
+
+    #[test]
+    fn an_ignored_debt_stops_nothing() {
+        let mut debt = Debt::ignored();
+        debt.spend(1e9, 0.0, 1.0);
         assert!(debt.allows());
     }
 }

@@ -78,7 +78,7 @@ impl Guards {
     /// Guards that all begin on a side.
     pub(crate) fn resting(side: Side) -> Self {
         let guards = vec![Some(Guard::new(side, 0.0)); LANES.len() * BANDS];
-        Guards { guards, ..Guards::default() }
+        Guards { guards, debt: Debt::ignored(), ..Guards::default() }
     }
 
     /// The side of a round of this kind. A guard that cannot compare yet does not draft while too much was spent in rounds
