@@ -381,6 +381,10 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     /// gates, since no text may depend on it.
     pub fn rest_guards(&mut self, side: Side) {
         self.guards = Guards::resting(side);
+        // What earlier rounds took on a busy machine would say that drafts do not pay, and a gate of the drafted side
+        // would see none.
+        self.live_costs = LiveCosts::default();
+        self.overheads = Overheads::new(self.limits.lanes);
     }
 
     /// Sets [`Options::force_drafts`]; what it was.
