@@ -105,8 +105,9 @@ pub(crate) struct GuardedRound {
     pub took_ms: f64,
     /// How much of that the drafter took to take up rows.
     pub absorb_ms: f64,
-    /// What a plain round of its lanes takes, by the cost table, and what its tokens would take by such rounds.
+    /// What a plain round of its lanes takes, by the cost table.
     pub plain_ms: f64,
+    /// What its tokens would take by such rounds.
     pub fair_ms: f64,
     pub tokens: f64,
     /// Whether it says what a round of its kind costs: no prompt rows, no lane that came or went, not the first

@@ -195,24 +195,17 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
     /// Milliseconds of the fastest of a few prompts of so many rows, each read in one round, after a warm one; nothing
     /// when memory does not suffice.
     fn prompt_ms(&mut self, rows: usize, hold: usize) -> Result<Option<f64>, TargetError> {
-        let mut fastest = f64::INFINITY;
-        for repeat in 0..=REPEATS {
-            self.close(0);
-            self.spread_tokens(rows);
-            let Some(0) = self.open_lane(0, self.limits.context.min(CONTEXT))? else { return Ok(None) };
-            self.windows.clear();
-            self.windows.push(Window { hold, ..window(0, 0, 0..rows, true) });
-            let started = self.clock.now();
-            self.run()?;
-            if repeat > 0 {
-                fastest = fastest.min(milliseconds(self.clock.now().saturating_sub(started)));
-                if self.is_late() {
-                    break;
-                }
-            }
-        }
+        let fastest = self.fastest(|bench| {
+            bench.close(0);
+            bench.tokens.clear();
+            bench.spread_tokens(rows);
+            let Some(0) = bench.open_lane(0, bench.limits.context.min(CONTEXT))? else { return Ok(false) };
+            bench.windows.clear();
+            bench.windows.push(Window { hold, ..window(0, 0, 0..rows, true) });
+            Ok(true)
+        });
         self.close(0);
-        Ok(Some(fastest))
+        fastest
     }
 
     /// What a hold adds to a plain round.
@@ -224,13 +217,28 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
 
     /// Milliseconds of the fastest of a few rounds after a warm one; nothing when lanes or memory do not suffice.
     fn time(&mut self, sample: Sample) -> Result<Option<f64>, TargetError> {
+        self.fastest(|bench| {
+            let has_room = bench.make_room(sample)?;
+            if has_room {
+                bench.plan(sample);
+            }
+            Ok(has_room)
+        })
+    }
+
+    /// Milliseconds of the fastest of a few rounds after a warm one, each made ready by `prepare`, which says whether it
+    /// could.
+    fn fastest(
+        &mut self,
+        mut prepare: impl FnMut(&mut Self) -> Result<bool, TargetError>,
+    ) -> Result<Option<f64>, TargetError> {
         let mut fastest = f64::INFINITY;
         for repeat in 0..=REPEATS {
-            if !self.make_room(sample)? {
+            if !prepare(self)? {
                 return Ok(None);
             }
             let started = self.clock.now();
-            self.round(sample)?;
+            self.run()?;
             if repeat > 0 {
                 fastest = fastest.min(milliseconds(self.clock.now().saturating_sub(started)));
                 if self.is_late() {
@@ -245,23 +253,21 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         self.clock.now() >= self.deadline
     }
 
-    fn round(&mut self, sample: Sample) -> Result<(), TargetError> {
+    /// Writes the windows of a sample's round, whose lanes have room.
+    fn plan(&mut self, sample: Sample) {
         self.tokens.clear();
         self.windows.clear();
         for lane in 0..sample.lanes {
             let rows = sample.rows / sample.lanes + usize::from(lane < sample.rows % sample.lanes);
             let position = self.lanes[lane].expect("room was made for every lane");
             let start = self.tokens.len();
-            for _ in 0..rows {
-                let token = self.spread_token();
-                self.tokens.push(token);
-            }
+            self.spread_tokens(rows);
             let window = window(lane, position, start..start + rows, true);
             self.windows.push(Window { drafts: rows - 1, hold: sample.hold, ..window });
         }
-        self.run()
     }
 
+    /// Runs the round that was written.
     fn run(&mut self) -> Result<(), TargetError> {
         let round = Round { tokens: &self.tokens, windows: &self.windows, masks: &[] };
         self.target.round(&round, &mut self.out)?;
@@ -292,6 +298,7 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
 
     /// Opens a lane and runs its prompt; false when there is no memory for it.
     fn open(&mut self, lane: usize, context: usize) -> Result<bool, TargetError> {
+        self.tokens.clear();
         self.spread_tokens(PROMPT);
         let prompt = self.tokens.clone();
         let Some(mut position) = self.open_lane(lane, context)? else { return Ok(false) };
@@ -321,18 +328,12 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         }
     }
 
-    /// Other tokens than before.
+    /// Adds tokens, other ones each time.
     fn spread_tokens(&mut self, count: usize) {
-        self.tokens.clear();
         for _ in 0..count {
-            let token = self.spread_token();
-            self.tokens.push(token);
+            self.next_token = (self.next_token + TOKEN_STRIDE) % self.vocabulary;
+            self.tokens.push(self.next_token as TokenId);
         }
-    }
-
-    fn spread_token(&mut self) -> TokenId {
-        self.next_token = (self.next_token + TOKEN_STRIDE) % self.vocabulary;
-        self.next_token as TokenId
     }
 
     fn close(&mut self, lane: usize) {
