@@ -11,7 +11,8 @@ use forerunner_synth::Specification;
 use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) use bench::{
-    Bench, BenchFlags, CompareFlags, LatencyFlags, LoadFlags, ReceiptFlags, ServeBenchFlags, ThroughputFlags,
+    Bench, BenchFlags, CompareFlags, LatencyFlags, LoadFlags, PromptFlags, ReceiptFlags, ServeBenchFlags,
+    ThroughputFlags,
 };
 
 /// Runs LFM2 language models with lossless speculative decoding.

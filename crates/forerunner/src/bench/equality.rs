@@ -2,7 +2,15 @@
 
 use std::fmt;
 
+use anyhow::ensure;
 use serde_json::{Value, json};
+
+/// An error unless all columns hold, each named for what it compares.
+pub(crate) fn ensure_all(columns: &[(&str, Equality)]) -> anyhow::Result<()> {
+    let shown: Vec<String> = columns.iter().map(|(name, found)| format!("{name} {found}")).collect();
+    ensure!(columns.iter().all(|(_, found)| found.holds()), "replies differ: {}", shown.join(", "));
+    Ok(())
+}
 
 /// What a comparison has found so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,16 +29,6 @@ impl Equality {
         }
     }
 
-    /// Adds what another one has found.
-    pub(crate) fn add(&mut self, other: &Equality) {
-        self.compared += other.compared;
-        for name in &other.differing {
-            if !self.differing.contains(name) {
-                self.differing.push(name.clone());
-            }
-        }
-    }
-
     /// Whether nothing that was compared differs.
     pub(crate) fn holds(&self) -> bool {
         self.differing.is_empty()
@@ -39,6 +37,22 @@ impl Equality {
     /// As a receipt has it.
     pub(crate) fn to_json(&self) -> Value {
         json!({ "equal": self.holds(), "compared": self.compared, "differing": self.differing })
+    }
+}
+
+impl<'a> FromIterator<&'a Equality> for Equality {
+    /// What all of them have found.
+    fn from_iter<I: IntoIterator<Item = &'a Equality>>(all: I) -> Self {
+        let mut whole = Equality::default();
+        for found in all {
+            whole.compared += found.compared;
+            for name in &found.differing {
+                if !whole.differing.contains(name) {
+                    whole.differing.push(name.clone());
+                }
+            }
+        }
+        whole
     }
 }
 
@@ -76,7 +90,10 @@ mod tests {
         one.compare("a", "1", "2");
         let mut other = one.clone();
         other.compare("b", "1", "2");
-        one.add(&other);
-        assert_eq!(one.to_json()["differing"], json!(["a", "b"]));
+        let both: Equality = [&one, &other].into_iter().collect();
+        assert_eq!(both.to_json(), json!({"equal": false, "compared": 3, "differing": ["a", "b"]}));
+        let error = ensure_all(&[("a = b", Equality::default()), ("b = c", both)]).unwrap_err();
+        assert_eq!(error.to_string(), "replies differ: a = b -, b = c 2 DIFFER");
+        assert!(ensure_all(&[("a = b", Equality::default())]).is_ok());
     }
 }

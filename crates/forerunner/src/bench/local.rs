@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::prompts::Prompt;
 use super::timings::Timing;
 use super::{bandwidth, hashes};
-use crate::flags::ModelFlags;
+use crate::flags::{ModelFlags, PromptFlags};
 use crate::receipt::Receipt;
 use crate::setup::{OpenedModel, Sizes, start};
 
@@ -95,6 +95,19 @@ pub(crate) struct ReplySettings {
     /// Goes on past the end of a text, so that every reply is of the same length.
     pub(crate) ignore_end: bool,
     pub(crate) draft: bool,
+}
+
+impl ReplySettings {
+    /// Plain replies as the flags describe them.
+    pub(crate) fn plain(flags: &PromptFlags) -> Self {
+        ReplySettings {
+            max_tokens: flags.max_tokens.into(),
+            temperature: flags.temperature,
+            seed: flags.seed,
+            ignore_end: flags.ignore_eos,
+            draft: false,
+        }
+    }
 }
 
 /// One reply, and what it took.

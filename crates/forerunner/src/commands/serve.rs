@@ -14,9 +14,6 @@ use crate::setup::{Loaded, Sizes, load};
 use crate::terminal::{banner, tell};
 use crate::tls::handshaking;
 
-/// Time for measuring what rounds cost here; a server lives long enough to be worth it.
-const MEASURE: Duration = Duration::from_secs(1);
-
 /// Threads for HTTP: it only moves small pieces, and the rest of the processor is the model's.
 const HTTP_THREADS: usize = 2;
 
@@ -28,8 +25,7 @@ pub(crate) fn serve(flags: &ServeFlags) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let options = server_options(flags)?;
     let runtime = runtime()?;
-    let sizes =
-        Sizes { lanes: flags.parallel.into(), max_waiting: flags.max_queue as usize, measure: MEASURE };
+    let sizes = Sizes::serving(flags.parallel.into(), flags.max_queue as usize);
     let loaded = load_aside(flags.model.clone(), sizes)?;
     let mut engine = None;
     let loading = async {

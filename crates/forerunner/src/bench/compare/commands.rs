@@ -21,8 +21,8 @@ pub(super) fn run(command: &str) -> anyhow::Result<Measured> {
         .with_context(|| format!("{command} did not start"))?;
     let seconds = started.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().last().unwrap_or_default();
-    ensure!(output.status.success(), "{command}: {}: {last}", output.status);
+    let why = said.lines().last().map_or_else(String::new, |last| format!(": {last}"));
+    ensure!(output.status.success(), "{command}: {}{why}", output.status);
     let hash = hashes::of_text(&String::from_utf8_lossy(&output.stdout));
     let mut raw = Map::new();
     raw.insert("output_sha256".into(), json!(hash));

@@ -3,13 +3,12 @@
 mod length;
 
 use std::io::Write;
-use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use forerunner_lanes::TokenId;
 use serde_json::json;
 
-use super::equality::Equality;
+use super::equality::ensure_all;
 use super::local::{LocalEngine, LocalPrompt, ReplySettings};
 use super::prompts::{Prompt, prompts};
 use crate::flags::LatencyFlags;
@@ -18,19 +17,17 @@ use crate::setup::Sizes;
 use crate::terminal::banner;
 use length::Length;
 
-/// Time for measuring what rounds cost here: as much as a server takes.
-const MEASURE: Duration = Duration::from_secs(1);
-
 /// Measures, prints a row a length, and writes the receipt; an error when replies differ.
 pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
     // What is submitted has the lane; the queue is never the limit.
-    let sizes = Sizes { lanes: 1, max_waiting: 1, measure: MEASURE };
+    let sizes = Sizes::serving(1, 1);
     let all = prompts(&flags.prompts.prompts)?;
     let mut receipt = Receipt::of_bench("latency");
     let engine = LocalEngine::start(&flags.model, &sizes, flags.plant.as_deref())?;
     engine.describe(&mut receipt);
     let handle = engine.handle();
-    let settings = reply_settings(flags);
+    // Every reply is to decode as many tokens at its context.
+    let settings = ReplySettings { ignore_end: true, ..ReplySettings::plain(&flags.prompts) };
     check_lengths(&flags.lengths, settings.max_tokens, handle.info().context)?;
     let mut source = Source::new(&all, &engine)?;
     let mut out = std::io::stdout();
@@ -52,31 +49,10 @@ pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
     );
     receipt.set("lengths", lengths.iter().map(Length::to_json).collect::<Vec<_>>());
     receipt.write(&flags.receipt)?;
-    finish(&lengths)
-}
-
-fn finish(lengths: &[Length]) -> anyhow::Result<()> {
-    let (mut drafted, mut cached) = (Equality::default(), Equality::default());
-    for length in lengths {
-        drafted.add(&length.drafted_is_plain);
-        cached.add(&length.cached_is_cold);
-    }
-    if !drafted.holds() || !cached.holds() {
-        bail!("replies differ: drafted = plain {drafted}, cached = cold {cached}");
-    }
-    Ok(())
-}
-
-fn reply_settings(flags: &LatencyFlags) -> ReplySettings {
-    let prompts = &flags.prompts;
-    ReplySettings {
-        max_tokens: prompts.max_tokens.into(),
-        temperature: prompts.temperature,
-        seed: prompts.seed,
-        // Every reply is to decode as many tokens at its context.
-        ignore_end: true,
-        draft: false,
-    }
+    ensure_all(&[
+        ("drafted = plain", lengths.iter().map(|length| &length.drafted_is_plain).collect()),
+        ("cached = cold", lengths.iter().map(|length| &length.cached_is_cold).collect()),
+    ])
 }
 
 fn check_lengths(lengths: &[u32], max_tokens: usize, context: usize) -> anyhow::Result<()> {

@@ -5,13 +5,12 @@ mod decode;
 mod report;
 
 use std::io::Write;
-use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use forerunner_engine::EngineHandle;
 use serde_json::{Value, json};
 
-use super::equality::Equality;
+use super::equality::ensure_all;
 use super::local::{LocalEngine, LocalPrompt, ReplySettings};
 use super::prompts::{by_kind, prompts};
 use crate::flags::ThroughputFlags;
@@ -19,14 +18,11 @@ use crate::receipt::Receipt;
 use crate::setup::Sizes;
 use cell::{Alone, Cell};
 
-/// Time for measuring what rounds cost here: as much as a server takes.
-const MEASURE: Duration = Duration::from_secs(1);
-
 /// Measures, prints a row a cell, and writes the receipt; an error when replies differ.
 pub(crate) fn throughput(flags: &ThroughputFlags) -> anyhow::Result<()> {
     let most = usize::from(flags.streams.iter().copied().max().unwrap_or(1));
     // All that is submitted at once has a lane; the queue is never the limit.
-    let sizes = Sizes { lanes: most, max_waiting: most, measure: MEASURE };
+    let sizes = Sizes::serving(most, most);
     let all = prompts(&flags.prompts.prompts)?;
     let mut receipt = Receipt::of_bench("throughput");
     let engine = LocalEngine::start(&flags.model, &sizes, flags.plant.as_deref())?;
@@ -40,7 +36,7 @@ pub(crate) fn throughput(flags: &ThroughputFlags) -> anyhow::Result<()> {
     let mut cells: Vec<Cell> = Vec::new();
     let mut alone = Vec::new();
     for (kind, prompts) in by_kind(tokenized, |prompt| &prompt.kind) {
-        let own = Alone::run(&handle, prompts, &reply_settings(flags, false))?;
+        let own = Alone::run(&handle, prompts, &ReplySettings::plain(&flags.prompts))?;
         for streams in &flags.streams {
             let cell = run_cell(&handle, &kind, &own, usize::from(*streams), flags)?;
             writeln!(out, "{}", report::row(&cell))?;
@@ -48,7 +44,7 @@ pub(crate) fn throughput(flags: &ThroughputFlags) -> anyhow::Result<()> {
         }
         alone.extend(own.to_json());
     }
-    let decode = decode::against_read(&engine, &flags.model, &reply_settings(flags, false))?;
+    let decode = decode::against_read(&engine, &flags.model, &ReplySettings::plain(&flags.prompts))?;
     if let Some(decode) = &decode {
         writeln!(out, "{decode}")?;
     }
@@ -69,18 +65,7 @@ fn run_cell(
         pairs: flags.pairs.into()..=flags.most_pairs.max(flags.pairs).into(),
         same: flags.same,
     };
-    cell::run(handle, kind, alone, &plan, &reply_settings(flags, false))
-}
-
-fn reply_settings(flags: &ThroughputFlags, draft: bool) -> ReplySettings {
-    let prompts = &flags.prompts;
-    ReplySettings {
-        max_tokens: prompts.max_tokens.into(),
-        temperature: prompts.temperature,
-        seed: prompts.seed,
-        ignore_end: prompts.ignore_eos,
-        draft,
-    }
+    cell::run(handle, kind, alone, &plan, &ReplySettings::plain(&flags.prompts))
 }
 
 fn settings(flags: &ThroughputFlags) -> Value {
@@ -103,13 +88,8 @@ fn finish(
     receipt.set("replies", alone);
     receipt.write(&flags.receipt)?;
     ensure!(!cells.is_empty(), "nothing was measured");
-    let (mut drafted, mut shared) = (Equality::default(), Equality::default());
-    for cell in cells {
-        drafted.add(&cell.drafted_is_plain);
-        shared.add(&cell.shared_is_alone);
-    }
-    if !drafted.holds() || !shared.holds() {
-        bail!("replies differ: drafted = plain {drafted}, shared = alone {shared}");
-    }
-    Ok(())
+    ensure_all(&[
+        ("drafted = plain", cells.iter().map(|cell| &cell.drafted_is_plain).collect()),
+        ("shared = alone", cells.iter().map(|cell| &cell.shared_is_alone).collect()),
+    ])
 }
