@@ -1,5 +1,6 @@
 //! Repository automation: `cargo xtask ci` is everything that a change must pass.
 
+mod bundle;
 mod ci;
 mod cuda;
 mod darwin;
@@ -35,6 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   soak          random streams against the release binary, memory flat: [--minutes N] [--streams N] [--receipt FILE]
   plots         docs/benchmarks.md and its plots, from the receipts of `forerunner bench`
   cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]
+  bundle-h200   what checks and measures on one H200 without Rust there: [--to DIR]
   shaders       stores what Metal is given for each shader
   darwin        type-checks the code for Macs";
 
@@ -61,6 +63,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["web"] => web::run(),
         ["plots"] => plots::run(),
         ["cuda", ..] => cuda::run(&arguments[1..]),
+        ["bundle-h200", ..] => bundle::run(&arguments[1..]),
         ["shaders"] => shaders::run(),
         ["darwin"] => darwin::run(),
         [] | ["help" | "--help" | "-h"] => {

@@ -116,6 +116,24 @@ fn the_deployment() {
     check("the deployment", &arguments.map(str::to_owned).collect::<Vec<_>>());
 }
 
+/// What the script for the H200 would run: words in single quotes, none of which has such a quote in it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_script_for_the_h200() {
+    let script = repository().join("packaging/h200/run.sh");
+    let listed = std::process::Command::new("bash").arg(script).arg("--list").output();
+    let listed = listed.expect("the shell of the script is here too").stdout;
+    let listed = String::from_utf8(listed).unwrap();
+    let mut commands = 0;
+    for line in listed.lines() {
+        let words: Vec<String> = line.split('\'').skip(1).step_by(2).map(str::to_owned).collect();
+        let Some(program) = words.iter().position(|word| word.ends_with("/forerunner")) else { continue };
+        assert_eq!(refusal(&words[program + 1..]), None, "{line}");
+        commands += 1;
+    }
+    assert!(commands >= 15, "{listed}");
+}
+
 #[test]
 fn a_flag_that_is_gone_is_noticed() {
     let gone = ["serve", "--host", "127.0.0.1", "--parallell=4"].map(str::to_owned);
