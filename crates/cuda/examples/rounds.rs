@@ -1,6 +1,7 @@
 //! Rounds at the shape of LFM2.5-24B-A2B over random weights: their time beside the bytes that they touch.
 //!
-//! `rounds bf16|4bit [KERNELS.cubin]`. Every line is measured beside the bandwidth of the same run.
+//! `rounds bf16|4bit [ROWS,...|all] [KERNELS.cubin] [--no-overlap] [--no-record]`: rounds of so many rows, or all of them,
+//! with prompts. Every line is measured beside the bandwidth of the same run.
 
 use std::time::Instant;
 
@@ -51,14 +52,26 @@ fn main() -> Result<(), DeviceError> {
         Some("4bit") => Stored::Affine4,
         _ => panic!("the first argument is bf16 or 4bit"),
     };
-    let image = arguments.get(1).map(|path| &*std::fs::read(path).expect("kernels").leak());
-    let device = CudaDevice::new(CudaOptions { image, ..CudaOptions::default() })?;
+    let chosen: Vec<usize> = match arguments.get(1).map(String::as_str) {
+        None | Some("all") => Vec::new(),
+        Some(list) => list.split(',').map(|rows| rows.parse().expect("numbers of rows")).collect(),
+    };
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    let path = arguments.get(2).filter(|path| path.ends_with(".cubin"));
+    let image = path.map(|path| &*std::fs::read(path).expect("kernels").leak());
+    let (overlap, record) = (!flag("--no-overlap"), !flag("--no-record"));
+    let device = CudaDevice::new(CudaOptions { image, overlap, record, ..CudaOptions::default() })?;
     let [read, copied] = device.bandwidth(4 << 30)?;
     println!("{}: reads {:.0} GB/s, copies {:.0} GB/s", device.chip(), read / 1e9, copied / 1e9);
     let mut model = Model::new(&device, format)?;
     println!("{:.2} GiB allocated at most", device.most_allocated() as f64 / f64::from(1 << 30));
     for (rows, lanes, context) in ROUNDS {
-        model.time(&device, rows, lanes, context, read)?;
+        if chosen.is_empty() || chosen.contains(&rows) {
+            model.time(&device, rows, lanes, context, read)?;
+        }
+    }
+    if !chosen.is_empty() {
+        return Ok(());
     }
     model.prompt(&device, 8192, 512)?;
     model.prompt(&device, 8192, 2048)
@@ -316,8 +329,7 @@ impl Model {
                     device.attention(projected, SHAPE, rows, &self.table, pages, mixed);
                 }
                 Operator::Conv { input, kernel, ring } => {
-                    device.linear(input, normed, count, projected);
-                    device.short_conv(projected, kernel, HIDDEN, rows, ring, mixed);
+                    device.project_short_conv(input, normed, kernel, HIDDEN, rows, ring, projected, mixed);
                 }
             }
             device.linear_add(&layer.output, mixed, count, hidden);
@@ -328,8 +340,7 @@ impl Model {
                 }
                 FeedForward::Experts { router, experts } => {
                     let rule = RouteRule { picks: PICKS, normalize: true, scale: 1.0 };
-                    device.route(router, zeros, rule, normed, rows, index, routing);
-                    device.expert_feed_forward(experts, routing, PICKS, normed, rows, hidden);
+                    device.mixture(router, zeros, rule, experts, normed, rows, index, routing, hidden);
                 }
             }
         }

@@ -126,10 +126,6 @@ DEVICE void merge(Sums& sums, const Sums& other, const bool (&present)[2]) {
     }
 }
 
-DEVICE u32 word_of(const uint4& words, int index) {
-    return index == 0 ? words.x : index == 1 ? words.y : index == 2 ? words.z : words.w;
-}
-
 // 64 keys from `first_key` on, which lie at `keys` and `values`.
 DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, const u16* values, i32 first_key) {
     i32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -138,7 +134,7 @@ DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, co
     for (int j = 0; j < 8; j++) {
         scores[j][0] = scores[j][1] = scores[j][2] = scores[j][3] = 0;
         Inputs key;
-        key.load(keys + (j * 8 + g) * HEAD, 0, HEAD);
+        key.load(keys + (j * 8 + g) * HEAD + t * 16);
 #pragma unroll
         for (int step = 0; step < 4; step++) {
             multiply_add(
@@ -220,8 +216,9 @@ DEVICE void load_queries(Queries& q, const AttentionParams& p, i32 row, i32 coun
     i32 last = count * group - 1;
     i32 first = min(g, last), second = min(g + 8, last);
     const u16* stacked = p.stacked + row * width + key_head * group * HEAD;
-    q.first.load(stacked + first / group * width + first % group * HEAD, 0, HEAD);
-    q.second.load(stacked + second / group * width + second % group * HEAD, 0, HEAD);
+    stacked += threadIdx.x % 4 * 16;
+    q.first.load(stacked + first / group * width + first % group * HEAD);
+    q.second.load(stacked + second / group * width + second % group * HEAD);
     q.key_end[0] = p.rows.key_end[row + first / group];
     q.key_end[1] = p.rows.key_end[row + second / group];
 }

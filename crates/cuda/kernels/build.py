@@ -18,8 +18,8 @@ TARGETS = ["sm_80", "sm_90a", "sm_120", "compute_90"]
 WHEEL = "nvidia-cuda-nvrtc-cu12==12.9.86"
 # As in crates/cuda/src/images.rs.
 SOURCES = [
-    "forerunner.cu", "common.cuh", "weights.cuh", "norm.cuh", "linear.cuh", "rows.cuh", "experts.cuh", "attention.cuh",
-    "draw.cuh", "memory.cuh",
+    "forerunner.cu", "common.cuh", "weights.cuh", "norm.cuh", "few.cuh", "linear.cuh", "rows.cuh", "conv.cuh",
+    "experts.cuh", "attention.cuh", "draw.cuh", "memory.cuh",
 ]
 # Bytes that a kernel may spill: a few registers around its loops, none in them.
 MOST_SPILLED = 64

@@ -11,6 +11,13 @@ typedef int i32;
 #define DEVICE static __device__ __forceinline__
 #define KERNEL extern "C" __global__ void
 
+// Chips whose blocks may have more than 99 KiB of shared memory, all of an image's chips.
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+const bool ROOMY = true;
+#else
+const bool ROOMY = false;
+#endif
+
 const i32 NO_LANE = -1;
 const i32 PAGE = 256;
 const i32 CONV_RING = 64;
@@ -65,7 +72,7 @@ DEVICE void let_next_start() {
 #endif
 }
 
-// Weights are read once and never written while kernels run.
+// What is read once, past the nearest cache.
 DEVICE uint4 stream16(const void* address) {
     uint4 out;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -74,15 +81,25 @@ DEVICE uint4 stream16(const void* address) {
     return out;
 }
 
-DEVICE uint2 stream8(const void* address) {
-    uint2 out;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(out.x), "=r"(out.y) : "l"(address));
-    return out;
+DEVICE u32 word_of(const uint4& words, int index) {
+    return index == 0 ? words.x : index == 1 ? words.y : index == 2 ? words.z : words.w;
 }
 
 DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
 
+// Where shared memory is, as instructions that copy into it want it.
+DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
 DEVICE float silu(float x) { return x / (1.0f + expf(-x)); }
+
+DEVICE u64 warp_highest(u64 key) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        u64 other = __shfl_xor_sync(ALL, key, step);
+        key = other > key ? other : key;
+    }
+    return key;
+}
 
 // The block that calls this last among `blocks` callers gets true in all its threads, and sees what the others
 // wrote before. The counter is 0 again afterwards.

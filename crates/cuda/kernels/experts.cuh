@@ -1,28 +1,17 @@
-// Mixture of experts: `route`, and the experts' feed-forward over the experts that the rows picked.
-
-struct RouteParams {
-    Weights router;
-    const u16* x;
-    const float* bias;
-    NormFirst norm;
-    Rows rows;
-    // [rows, experts]
-    float* logits;
-    // One counter a block of 8 rows, and one for those blocks; zeros between launches.
-    u32* counters;
-    // Bits of the experts that were picked; zeros between launches.
-    u32* picked;
-    i32* experts;
-    float* weights;
-    i32* distinct;
-    i32 picks;
-    i32 normalize;
-    float scale;
-    i32 reserved;
-};
+// Mixture of experts: picks of a router's logits, and the experts' feed-forward over what the rows picked.
 
 const i32 MOST_EXPERTS = 256;
 const i32 MOST_PICKS = 32;
+
+// From logits to picks.
+struct PickRule {
+    const float* logits;
+    const float* bias;
+    i32 experts;
+    i32 picks;
+    i32 normalize;
+    float scale;
+};
 
 // A number that orders as the float does, with -0 as 0.
 DEVICE u32 ordered(float value) {
@@ -30,122 +19,105 @@ DEVICE u32 ordered(float value) {
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-DEVICE u64 warp_highest(u64 key) {
+// One warp picks a row's experts, 32 * WORDS at most, in ascending order, with their weights.
+template <int WORDS>
+DEVICE void pick_row(const PickRule& rule, i32 row, i32 row_lane, i32* experts, float* weights) {
+    i32 lane = threadIdx.x % 32;
+    // Asked for before anything is looked at. Expert lane + 32 k has key k: at least 1 until it is picked, 0 where there is
+    // none.
+    u32 keys[WORDS];
+    float scores[WORDS], bias[WORDS];
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        u64 other = __shfl_xor_sync(ALL, key, step);
-        key = other > key ? other : key;
+    for (int k = 0; k < WORDS; k++) {
+        i32 expert = min(lane + 32 * k, rule.experts - 1);
+        scores[k] = __ldcg(rule.logits + (u64)row * rule.experts + expert);
+        bias[k] = rule.bias[expert];
     }
-    return key;
-}
-
-// One warp picks the experts of one row.
-DEVICE void pick_experts(const RouteParams& p, i32 row, float (&scores)[MOST_EXPERTS], i32 (&picked)[MOST_PICKS]) {
-    i32 lane = threadIdx.x % 32, experts = p.router.outputs;
-    if (p.rows.lane[row] == NO_LANE) {
-        for (i32 i = lane; i < p.picks; i += 32) p.experts[(u64)row * p.picks + i] = -1;
+    if (row_lane == NO_LANE) {
+        if (lane < rule.picks) experts[lane] = -1;
         return;
     }
-    u64 keys[MOST_EXPERTS / 32];
 #pragma unroll
-    for (int k = 0; k < MOST_EXPERTS / 32; k++) {
-        i32 e = lane + 32 * k;
-        keys[k] = 0;
-        if (e < experts) {
-            float score = 1.0f / (1.0f + expf(-__ldcg(p.logits + (u64)row * experts + e)));
-            scores[e] = score;
-            keys[k] = (u64)ordered(score + p.bias[e]) << 32 | (u32)~e;
+    for (int k = 0; k < WORDS; k++) {
+        scores[k] = 1.0f / (1.0f + expf(-scores[k]));
+        keys[k] = lane + 32 * k < rule.experts ? max(ordered(scores[k] + bias[k]), 1u) : 0;
+    }
+    u32 picked = 0;
+#pragma unroll 1
+    for (i32 pick = 0; pick < rule.picks; pick++) {
+        u32 best = 0;
+#pragma unroll
+        for (int k = 0; k < WORDS; k++) best = max(best, keys[k]);
+        u32 highest = __reduce_max_sync(ALL, best);
+        // The lowest number of those with the highest score.
+        u32 first = 32 * WORDS;
+#pragma unroll
+        for (int k = WORDS - 1; k >= 0; k--) first = keys[k] == highest ? lane + 32 * k : first;
+        u32 expert = __reduce_min_sync(ALL, first);
+#pragma unroll
+        for (int k = 0; k < WORDS; k++) {
+            if (expert == lane + 32 * k) {
+                keys[k] = 0;
+                picked |= 1u << k;
+            }
         }
     }
-    __syncwarp();
-    for (i32 pick = 0; pick < p.picks; pick++) {
-        u64 best = 0;
+    i32 before = 0;
 #pragma unroll
-        for (int k = 0; k < MOST_EXPERTS / 32; k++) best = keys[k] > best ? keys[k] : best;
-        i32 expert = (i32)~(u32)warp_highest(best);
-#pragma unroll
-        for (int k = 0; k < MOST_EXPERTS / 32; k++) {
-            if (expert == lane + 32 * k) keys[k] = 0;
+    for (int k = 0; k < WORDS; k++) {
+        u32 bits = __ballot_sync(ALL, picked >> k & 1);
+        if (picked >> k & 1) {
+            i32 place = before + __popc(bits & ((1u << lane) - 1));
+            experts[place] = lane + 32 * k;
+            weights[place] = scores[k];
         }
-        if (lane == 0) {
-            i32 place = pick;
-            for (; place > 0 && picked[place - 1] > expert; place--) picked[place] = picked[place - 1];
-            picked[place] = expert;
-            atomicOr(p.picked + expert / 32, 1u << (expert % 32));
-        }
+        before += __popc(bits);
     }
     __syncwarp();
     float total = 1.0f;
-    if (p.normalize) {
+    if (rule.normalize) {
         total = 0;
-        for (i32 i = 0; i < p.picks; i++) total += scores[picked[i]];
+#pragma unroll 1
+        for (i32 i = 0; i < rule.picks; i++) total += weights[i];
         total += 1e-6f;
     }
-    for (i32 i = lane; i < p.picks; i += 32) {
-        p.experts[(u64)row * p.picks + i] = picked[i];
-        p.weights[(u64)row * p.picks + i] = scores[picked[i]] / total * p.scale;
-    }
+    __syncwarp();
+    if (lane < rule.picks) weights[lane] = weights[lane] / total * rule.scale;
 }
 
-// A block for 16 experts and 8 rows; the last one of 8 rows picks, the last of all counts.
-template <int FORMAT>
-DEVICE void route(const RouteParams& p) {
-    __shared__ float sums[WARPS][16][9];
-    __shared__ float parts[WARPS][8];
-    __shared__ float scores[WARPS][MOST_EXPERTS];
-    __shared__ i32 picked[WARPS][MOST_PICKS];
-    const Weights& w = p.router;
+struct RouteParams {
+    PickRule rule;
+    Rows rows;
+    // Counts finished blocks; 0 between launches.
+    u32* counter;
+    // Bits of the experts that were picked; zeros between launches.
+    u32* picked;
+    i32* experts;
+    float* weights;
+    i32* distinct;
+};
+
+// A warp a row; the last block counts.
+KERNEL __launch_bounds__(256) route(const __grid_constant__ RouteParams p) {
+    __shared__ i32 experts[WARPS][MOST_PICKS];
+    __shared__ float weights[WARPS][MOST_PICKS];
     let_next_start();
-    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    i32 first_row = blockIdx.y * 8, block = blockIdx.x, chunks = chunks_of(w);
-    bool normed = p.norm.raw != nullptr;
-    Fragment<FORMAT> weights[TILES_OF_CHUNK];
-    Inputs x[TILES_OF_CHUNK], by[TILES_OF_CHUNK];
-    if (warp < chunks) load_chunk(weights, w, block, warp);
     wait_for_inputs();
-    if (normed) load_chunk(by, p.norm.weight, warp, w.inputs);
-    const u16* from = (normed ? p.norm.raw : p.x) + (u64)min(first_row + g, p.rows.count - 1) * w.inputs;
-    load_chunk(x, from, warp, w.inputs);
-    if (normed) {
-        bool writes = blockIdx.x == 0 && first_row + g < p.rows.count;
-        u16* out = writes ? p.norm.out + (u64)(first_row + g) * w.inputs : nullptr;
-        norm_chunk(x, by, parts, w.inputs, p.norm.epsilon, out);
-    }
-    float total = 0;
-    for (i32 first = 0; first < chunks; first += WARPS) {
-        i32 chunk = first + warp;
-        if (chunk < chunks) {
-            if (first > 0) {
-                load_chunk(weights, w, block, chunk);
-                load_chunk(x, from, chunk, w.inputs);
-            }
-            float sum[4];
-            multiply_chunk(sum, weights, x, chunk, w.tiles);
-#pragma unroll
-            for (int i = 0; i < 4; i++) sums[warp][g + i / 2 * 8][2 * t + i % 2] = sum[i];
+    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = blockIdx.x * WARPS + warp;
+    if (row < p.rows.count) {
+        pick_row<MOST_EXPERTS / 32>(p.rule, row, p.rows.lane[row], experts[warp], weights[warp]);
+        __syncwarp();
+        if (lane < p.rule.picks) {
+            i32 expert = experts[warp][lane];
+            p.experts[(u64)row * p.rule.picks + lane] = expert;
+            p.weights[(u64)row * p.rule.picks + lane] = weights[warp][lane];
+            if (expert >= 0) atomicOr(p.picked + expert / 32, 1u << (expert % 32));
         }
-        __syncthreads();
-        if (threadIdx.x < 128) {
-            i32 present = min(WARPS, chunks - first);
-            for (i32 c = 0; c < present; c++) total += sums[c][threadIdx.x % 16][threadIdx.x / 16];
-        }
-        __syncthreads();
     }
-    i32 row = first_row + threadIdx.x / 16, expert = block * 16 + threadIdx.x % 16;
-    if (threadIdx.x < 128 && row < p.rows.count && expert < w.outputs) {
-        p.logits[(u64)row * w.outputs + expert] = total;
-    }
-    if (!is_last_block(p.counters + 1 + blockIdx.y, gridDim.x)) return;
-    if (first_row + warp < p.rows.count) pick_experts(p, first_row + warp, scores[warp], picked[warp]);
-    if (gridDim.y > 1) {
-        if (!is_last_block(p.counters, gridDim.y)) return;
-    } else {
-        __syncthreads();
-    }
+    if (!is_last_block(p.counter, gridDim.x)) return;
     if (warp == 0) {
-        i32 words = ceil_div(w.outputs, 32);
         i32 count = 0;
-        if (lane < words) {
+        if (lane < MOST_EXPERTS / 32) {
             count = __popc(__ldcg(p.picked + lane));
             p.picked[lane] = 0;
         }
@@ -154,10 +126,6 @@ DEVICE void route(const RouteParams& p) {
         if (lane == 0) *p.distinct = count;
     }
 }
-
-KERNEL __launch_bounds__(256, 1) route_bf16(const __grid_constant__ RouteParams p) { route<BF16>(p); }
-KERNEL __launch_bounds__(256, 1) route_affine4(const __grid_constant__ RouteParams p) { route<AFFINE4>(p); }
-KERNEL __launch_bounds__(256, 1) route_affine8(const __grid_constant__ RouteParams p) { route<AFFINE8>(p); }
 
 // Matrices of all experts of a layer, one behind the other.
 struct ExpertMatrices {
@@ -179,331 +147,353 @@ struct ExpertParams {
     ExpertMatrices up;
     ExpertMatrices down;
     const u16* x;
-    const i32* experts;
-    const float* weights;
+    // The picks. With logits in the rule, kernels for few rows pick by themselves, and the first writes these.
+    i32* experts;
+    float* weights;
+    i32* distinct;
     const i32* lanes;
     // [entries, intermediate]
     u16* active;
-    // [entries, hidden], for many rows
+    // [entries, hidden]
     u16* outputs;
     u16* residual;
     // Entries in order of their experts, and where each expert's begin, for many rows.
     i32* order;
     i32* starts;
+    PickRule rule;
     i32 rows;
-    i32 picks;
-    i32 expert_count;
-    i32 reserved;
+    // Whether `order` and `starts` are there.
+    i32 grouped;
+    FewLayout layout;
 };
 
 const i32 MOST_ENTRIES = 256;
 
-// The entries of few rows in order of experts, in shared memory.
-struct SortedEntries {
-    i32 expert[MOST_ENTRIES];
+// Entries in order of experts, as a block of `gate_up_some` and `down_some` finds them: of few rows by itself, of more as
+// `group_entries` left them.
+struct Entries {
+    i32 experts[MOST_ENTRIES];
+    float weights[MOST_ENTRIES];
     i32 order[MOST_ENTRIES];
-    // Where each distinct expert begins, and the end.
+    // The distinct experts (slots), where each one's entries begin, and the end.
+    i32 distinct[MOST_ENTRIES];
     i32 starts[MOST_ENTRIES + 1];
     i32 counts[WARPS];
     i32 slots;
+
+    // All threads call it; when it returns, all see what was found.
+    __device__ __forceinline__ void find(const ExpertParams& p) {
+        i32 warp = threadIdx.x / 32, index = threadIdx.x, count = p.rows * p.rule.picks;
+        if (p.grouped) {
+            i32 begin = index < p.rule.experts ? p.starts[index] : 0;
+            i32 end = index < p.rule.experts ? p.starts[index + 1] : 0;
+            collect(begin < end, index, begin, p.starts[p.rule.experts]);
+            return;
+        }
+        if (p.rule.logits) {
+#pragma unroll 1
+            for (i32 row = warp; row < p.rows; row += WARPS) {
+                // As in crates/cuda/src/experts.rs.
+                pick_row<2>(p.rule, row, p.lanes[row], experts + row * p.rule.picks, weights + row * p.rule.picks);
+            }
+        } else if (index < count) {
+            experts[index] = __ldcg(p.experts + index);
+            weights[index] = __ldcg(p.weights + index);
+        }
+        __syncthreads();
+        if (p.rows > 1) {
+            sort(count);
+            return;
+        }
+        // In order as they are.
+        if (index < count) distinct[index] = experts[index];
+        if (index <= count) starts[index] = order[index] = index;
+        if (index == 0) slots = experts[0] < 0 ? 0 : count;
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ i32 entry(const ExpertParams& p, i32 place) const {
+        return p.grouped ? p.order[place] : order[place];
+    }
+
+    __device__ __forceinline__ void sort(i32 count) {
+        i32 index = threadIdx.x, mine = index < count ? experts[index] : -1;
+        i32 rank = 0, equal_before = 0, valid = 0;
+#pragma unroll 4
+        for (i32 other = 0; other < count; other++) {
+            i32 expert = experts[other];
+            rank += expert >= 0 && expert < mine;
+            equal_before += expert == mine && other < index;
+            valid += expert >= 0;
+        }
+        if (mine >= 0) order[rank + equal_before] = index;
+        // The first entry of an expert counts for a slot, at the place where its entries begin.
+        __syncthreads();
+        i32 first = index < valid ? order[index] : -1;
+        bool begins = first >= 0 && (index == 0 || experts[order[index - 1]] != experts[first]);
+        collect(begins, first >= 0 ? experts[first] : 0, index, valid);
+    }
+
+    // Gives a slot to each thread that has one, in order of threads.
+    __device__ __forceinline__ void collect(bool begins, i32 expert, i32 begin, i32 end) {
+        i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        u32 bits = __ballot_sync(ALL, begins);
+        if (lane == 0) counts[warp] = __popc(bits);
+        __syncthreads();
+        i32 before = __popc(bits & ((1u << lane) - 1)), all = 0;
+#pragma unroll
+        for (i32 w = 0; w < WARPS; w++) {
+            before += w < warp ? counts[w] : 0;
+            all += counts[w];
+        }
+        if (begins) {
+            starts[before] = begin;
+            distinct[before] = expert;
+        }
+        if (threadIdx.x == 0) {
+            starts[all] = end;
+            slots = all;
+        }
+        __syncthreads();
+    }
 };
 
-DEVICE void sort_entries(SortedEntries& s, const i32* experts, i32 rows, i32 picks) {
-    i32 index = threadIdx.x, warp = index / 32, lane = index % 32, entries = rows * picks;
-    if (rows == 1) {
-        // In order as they are.
-        i32 expert = index < picks ? __ldcg(experts + index) : -1;
-        if (index <= picks) s.starts[index] = s.order[index] = index;
-        if (index < picks) s.expert[index] = expert;
-        if (index == 0) s.slots = expert < 0 ? 0 : picks;
-        __syncthreads();
-        return;
+// Writes what a router's operation leaves behind.
+DEVICE void write_picks(const ExpertParams& p, const Entries& entries) {
+    i32 i = threadIdx.x;
+    if (i < p.rows * p.rule.picks) {
+        p.experts[i] = entries.experts[i];
+        p.weights[i] = entries.weights[i];
     }
-    i32 mine = index < entries ? __ldcg(experts + index) : -1;
-    s.order[index] = mine;
-    __syncthreads();
-    i32 rank = 0;
-    for (i32 other = 0; other < entries; other++) {
-        i32 expert = s.order[other];
-        rank += expert >= 0 && (expert < mine || (expert == mine && other < index));
-    }
-    __syncthreads();
-    s.expert[index] = -1;
-    __syncthreads();
-    if (mine >= 0) {
-        s.expert[rank] = mine;
-        s.order[rank] = index;
-    }
-    __syncthreads();
-    i32 here = s.expert[index];
-    bool begins = here >= 0 && (index == 0 || s.expert[index - 1] != here);
-    u32 bits = __ballot_sync(ALL, begins);
-    if (lane == 0) s.counts[warp] = __popc(bits);
-    i32 valid = __syncthreads_count(here >= 0);
-    i32 before = 0, all = 0;
-    for (i32 w = 0; w < WARPS; w++) {
-        before += w < warp ? s.counts[w] : 0;
-        all += s.counts[w];
-    }
-    if (begins) s.starts[before + __popc(bits & ((1u << lane) - 1))] = index;
-    if (index == 0) {
-        s.starts[all] = valid;
-        s.slots = all;
-    }
-    __syncthreads();
+    if (threadIdx.x == 0) *p.distinct = entries.slots;
 }
 
-// Few rows: a block for 16 values of one distinct expert.
-template <int FORMAT, int COLUMNS>
-DEVICE void gate_up_few(const ExpertParams& p) {
-    __shared__ SortedEntries entries;
-    __shared__ float sums[2][WARPS][16][8 * COLUMNS + 1];
-    wait_for_inputs();
-    // Only now: when the kernel after this one starts, the picks are there, and it can read weights at once.
-    let_next_start();
-    sort_entries(entries, p.experts, p.rows, p.picks);
-    i32 slot = blockIdx.y, block = blockIdx.x;
-    if (slot >= entries.slots) return;
-    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    i32 begin = entries.starts[slot], end = entries.starts[slot + 1];
-    i32 expert = entries.expert[begin];
-    Weights gate = of_expert(p.gate, expert), up = of_expert(p.up, expert);
-    i32 chunks = chunks_of(gate);
-    for (i32 first = begin; first < end; first += 8 * COLUMNS) {
-        float totals[2][(128 * COLUMNS + 255) / 256];
-#pragma unroll
-        for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) totals[0][i] = totals[1][i] = 0;
-        const u16* x[COLUMNS];
-#pragma unroll
-        for (int j = 0; j < COLUMNS; j++) {
-            i32 entry = entries.order[min(first + j * 8 + g, end - 1)];
-            x[j] = p.x + (u64)(entry / p.picks) * gate.inputs;
+// A strip of a slot's expert, as a block goes from one to the next that is a multiple of the grid further on.
+struct SlotStrip {
+    i32 slot;
+    i32 strip;
+
+    __device__ __forceinline__ SlotStrip(i32 strips) {
+        slot = blockIdx.x / strips;
+        strip = blockIdx.x % strips;
+    }
+
+    __device__ __forceinline__ void advance(i32 strips) {
+        strip += gridDim.x;
+        while (strip >= strips) {
+            strip -= strips;
+            slot++;
         }
-        for (i32 round = 0; round < chunks; round += WARPS) {
-            i32 chunk = round + warp;
-            if (chunk < chunks) {
-                Fragment<FORMAT> weights[2][TILES_OF_CHUNK];
-                load_chunk(weights[0], gate, block, chunk);
-                load_chunk(weights[1], up, block, chunk);
+    }
+};
+
+// Some rows an expert: a block has a strip of a slot at a time, of gate and then of up.
+template <int FORMAT, int COLUMNS>
+DEVICE void gate_up_some(const ExpertParams& p) {
+    __shared__ Entries entries;
+    __shared__ WarpSums<COLUMNS> sums;
+    const Weights& shape = p.gate.first;
+    wait_for_inputs();
+    // Only now: when the kernel after this one starts, the logits or picks are there, and it can fetch weights at once.
+    let_next_start();
+    Own own(p.layout);
+    i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, column = threadIdx.x / 16, m = threadIdx.x % 16;
+    i32 strips = ceil_div(shape.outputs, 16), tiles = shape.tiles - warp * TILES_OF_CHUNK;
+    bool staged = p.layout.row_bytes > 0;
+    float per_pick = 1.0f / (float)p.rule.picks;
+#pragma unroll 1
+    for (i32 row = 0; row < p.rows && staged; row++) {
+        own.fetch_row(row, p.x + (u64)row * shape.inputs, warp, shape.inputs);
+    }
+    entries.find(p);
+    if (p.rule.logits && blockIdx.x == 0) write_picks(p, entries);
+    SlotStrip next(strips), now(strips);
+    bool next_up = false;
+    i32 next_piece = 0;
+    auto fetch = [&]() {
+        if (next.slot < entries.slots && tiles > 0) {
+            const Weights w = of_expert(next_up ? p.up : p.gate, entries.distinct[next.slot]);
+            own.fetch<FORMAT>(next_piece, w, next.strip, warp);
+        }
+        commit_copies();
+        next_piece++;
+        if (next_up) next.advance(strips);
+        next_up = !next_up;
+    };
+#pragma unroll 1
+    for (i32 i = 0; i < Slots<FORMAT>::STAGES; i++) fetch();
+    i32 piece = 0, turn = 0;
+#pragma unroll 1
+    for (; now.slot < entries.slots; now.advance(strips)) {
+        i32 begin = entries.starts[now.slot], end = entries.starts[now.slot + 1];
+        i32 output = now.strip * 16 + m;
+#pragma unroll 1
+        for (int is_up = 0; is_up < 2; is_up++, piece++) {
+            wait_for_warp<Slots<FORMAT>::STAGES - 1>();
+#pragma unroll 1
+            for (i32 first = begin; first < end; first += 8 * COLUMNS, turn++) {
+                const u8* x[COLUMNS];
 #pragma unroll
                 for (int j = 0; j < COLUMNS; j++) {
-                    if (first + j * 8 >= end) break;
-                    Inputs inputs[TILES_OF_CHUNK];
-                    load_chunk(inputs, x[j], chunk, gate.inputs);
-#pragma unroll
-                    for (int which = 0; which < 2; which++) {
-                        float sum[4];
-                        multiply_chunk(sum, weights[which], inputs, chunk, gate.tiles);
-#pragma unroll
-                        for (int i = 0; i < 4; i++) {
-                            sums[which][warp][g + i / 2 * 8][j * 8 + 2 * t + i % 2] = sum[i];
-                        }
-                    }
+                    // The division is exact: entries are far fewer than 2^20.
+                    float entry = (float)entries.entry(p, min(first + j * 8 + g, end - 1));
+                    i32 row = (i32)((entry + 0.5f) * per_pick);
+                    x[j] = staged ? own.row(row) : (const u8*)(p.x + (u64)row * shape.inputs + warp * 256);
+                }
+                if (tiles > 0) {
+                    sums.template multiply<FORMAT>(turn, end - first, own.slot<FORMAT>(piece), x, tiles, shape);
+                }
+                __syncthreads();
+                float total = sums.add(0, turn, chunks_of(shape), m, column);
+                if (first + column < end && column < 8 * COLUMNS && output < shape.outputs) {
+                    // The same thread has put gate's there.
+                    u16* at = p.active + (u64)entries.entry(p, first + column) * shape.outputs + output;
+                    *at = is_up ? activate(*at, narrow(total)) : narrow(total);
                 }
             }
-            __syncthreads();
-            i32 present = min(WARPS, chunks - round);
-#pragma unroll
-            for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) {
-                i32 index = threadIdx.x + i * 256;
-                if (index < 128 * COLUMNS) {
-                    for (i32 c = 0; c < present; c++) {
-                        totals[0][i] += sums[0][c][index % 16][index / 16];
-                        totals[1][i] += sums[1][c][index % 16][index / 16];
-                    }
-                }
-            }
-            __syncthreads();
-        }
-#pragma unroll
-        for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) {
-            i32 index = threadIdx.x + i * 256;
-            i32 place = first + index / 16, output = block * 16 + index % 16;
-            if (index < 128 * COLUMNS && place < end && output < gate.outputs) {
-                u64 at = (u64)entries.order[place] * gate.outputs + output;
-                p.active[at] = activate(narrow(totals[0][i]), narrow(totals[1][i]));
-            }
+            __syncwarp();
+            fetch();
         }
     }
 }
 
-// Chunks of several distinct experts that the warps of a block take at a time.
-// Three for each warp.
-const i32 MOST_TASKS = 3 * WARPS;
-
-// One row, or a few: a block for 16 outputs, over all distinct experts; it adds the picks of each row to the residual.
+// Some rows an expert: a block has a strip of a slot at a time; `combine_experts` adds the picks.
 template <int FORMAT, int COLUMNS>
-DEVICE void down_few(const ExpertParams& p) {
-    __shared__ SortedEntries entries;
-    __shared__ float sums[MOST_TASKS][16][8 * COLUMNS];
-    __shared__ float outputs[MOST_ENTRIES][16];
-    let_next_start();
-    // The picks are there since the kernel before this one let it start; what that one writes is waited for later.
-    bool waited = false;
-    sort_entries(entries, p.experts, p.rows, p.picks);
-    i32 block = blockIdx.x;
-    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+DEVICE void down_some(const ExpertParams& p) {
+    __shared__ Entries entries;
+    __shared__ WarpSums<COLUMNS> sums;
     const Weights& shape = p.down.first;
-    i32 chunks = chunks_of(shape), inputs_width = shape.inputs;
-    // Experts whose chunks fit into one batch; an expert with more chunks than that goes through in parts.
-    i32 batch = max(MOST_TASKS / chunks, 1), part = min(chunks, MOST_TASKS);
-    for (i32 slot0 = 0; slot0 < entries.slots; slot0 += batch) {
-        i32 slots = min(batch, entries.slots - slot0);
-        i32 most = 0;
-        for (i32 s = slot0; s < slot0 + slots; s++) most = max(most, entries.starts[s + 1] - entries.starts[s]);
-        for (i32 column0 = 0; column0 < most; column0 += 8 * COLUMNS) {
-            for (i32 chunk0 = 0; chunk0 < chunks; chunk0 += part) {
-                i32 present = min(part, chunks - chunk0);
-                // The weights of the next task are on their way while this one is multiplied.
-                Fragment<FORMAT> weights[2][TILES_OF_CHUNK];
-                i32 tasks = slots * present;
-                auto load = [&](int which, i32 task) {
-                    if (task >= tasks) return;
-                    Weights w = of_expert(p.down, entries.expert[entries.starts[slot0 + task / present]]);
-                    load_chunk(weights[which], w, block, chunk0 + task % present);
-                };
-                auto multiply = [&](int which, i32 task) {
-                    if (task >= tasks) return;
-                    i32 slot = slot0 + task / present, chunk = chunk0 + task % present;
-                    i32 begin = entries.starts[slot], end = entries.starts[slot + 1];
-                    if (begin + column0 >= end) return;
-#pragma unroll
-                    for (int j = 0; j < COLUMNS; j++) {
-                        i32 entry = entries.order[min(begin + column0 + j * 8 + g, end - 1)];
-                        Inputs inputs[TILES_OF_CHUNK];
-                        load_chunk(inputs, p.active + (u64)entry * inputs_width, chunk, inputs_width);
-                        float sum[4];
-                        multiply_chunk(sum, weights[which], inputs, chunk, shape.tiles);
-#pragma unroll
-                        for (int i = 0; i < 4; i++) sums[task][g + i / 2 * 8][j * 8 + 2 * t + i % 2] = sum[i];
-                    }
-                };
-                load(0, warp);
-                load(1, warp + WARPS);
-                if (!waited) wait_for_inputs();
-                waited = true;
-                multiply(0, warp);
-                load(0, warp + 2 * WARPS);
-                multiply(1, warp + WARPS);
-                multiply(0, warp + 2 * WARPS);
-                __syncthreads();
-                for (i32 index = threadIdx.x; index < slots * 128 * COLUMNS; index += 256) {
-                    i32 slot = index / (128 * COLUMNS), column = index / 16 % (8 * COLUMNS), m = index % 16;
-                    i32 begin = entries.starts[slot0 + slot], end = entries.starts[slot0 + slot + 1];
-                    if (begin + column0 + column >= end) continue;
-                    float& total = outputs[entries.order[begin + column0 + column]][m];
-                    float sum = chunk0 == 0 ? 0 : total;
-                    for (i32 c = 0; c < present; c++) sum += sums[slot * present + c][m][column];
-                    total = sum;
-                }
-                __syncthreads();
-            }
-        }
-    }
-    if (!waited) wait_for_inputs();
-    for (i32 index = threadIdx.x; index < p.rows * 16; index += 256) {
-        i32 row = index / 16, m = index % 16, output = block * 16 + m;
-        if (p.lanes[row] == NO_LANE || output >= shape.outputs) continue;
-        float sum = 0;
-        for (i32 pick = 0; pick < p.picks; pick++) {
-            i32 entry = row * p.picks + pick;
-            sum += __ldcg(p.weights + entry) * widen(narrow(outputs[entry][m]));
-        }
-        u16* out = p.residual + (u64)row * shape.outputs + output;
-        *out = narrow(widen(*out) + widen(narrow(sum)));
-    }
-}
-
-// Few rows: a block for 16 outputs of one distinct expert; `combine_experts` adds the picks.
-template <int FORMAT, int COLUMNS>
-DEVICE void down_each(const ExpertParams& p) {
-    __shared__ SortedEntries entries;
-    __shared__ float sums[WARPS][16][8 * COLUMNS + 1];
     let_next_start();
-    // The picks are there since the kernel before this one let it start.
-    sort_entries(entries, p.experts, p.rows, p.picks);
-    i32 slot = blockIdx.y, block = blockIdx.x;
-    if (slot >= entries.slots) {
-        wait_for_inputs();
-        return;
-    }
-    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    i32 begin = entries.starts[slot], end = entries.starts[slot + 1];
-    Weights w = of_expert(p.down, entries.expert[begin]);
-    i32 chunks = chunks_of(w);
-    Fragment<FORMAT> weights[TILES_OF_CHUNK];
-    if (warp < chunks) load_chunk(weights, w, block, warp);
+    // The logits, picks or groups are there since the kernel before this one let it start.
+    entries.find(p);
+    Own own(p.layout);
+    i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, column = threadIdx.x / 16, m = threadIdx.x % 16;
+    i32 strips = ceil_div(shape.outputs, 16), tiles = shape.tiles - warp * TILES_OF_CHUNK;
+    SlotStrip next(strips), now(strips);
+    i32 next_piece = 0;
+    auto fetch = [&]() {
+        if (next.slot < entries.slots && tiles > 0) {
+            own.fetch<FORMAT>(next_piece, of_expert(p.down, entries.distinct[next.slot]), next.strip, warp);
+        }
+        commit_copies();
+        next_piece++;
+        next.advance(strips);
+    };
+#pragma unroll 1
+    for (i32 i = 0; i < Slots<FORMAT>::STAGES; i++) fetch();
     wait_for_inputs();
-    for (i32 first = begin; first < end; first += 8 * COLUMNS) {
-        float totals[(128 * COLUMNS + 255) / 256];
+    i32 piece = 0, turn = 0;
+#pragma unroll 1
+    for (; now.slot < entries.slots; now.advance(strips), piece++) {
+        i32 begin = entries.starts[now.slot], end = entries.starts[now.slot + 1];
+        i32 output = now.strip * 16 + m;
+        wait_for_warp<Slots<FORMAT>::STAGES - 1>();
+#pragma unroll 1
+        for (i32 first = begin; first < end; first += 8 * COLUMNS, turn++) {
+            const u8* x[COLUMNS];
 #pragma unroll
-        for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) totals[i] = 0;
-        for (i32 round = 0; round < chunks; round += WARPS) {
-            i32 chunk = round + warp;
-            if (chunk < chunks) {
-                if (round > 0 || (first > begin && chunks > WARPS)) load_chunk(weights, w, block, chunk);
-#pragma unroll
-                for (int j = 0; j < COLUMNS; j++) {
-                    if (first + j * 8 >= end) break;
-                    i32 entry = entries.order[min(first + j * 8 + g, end - 1)];
-                    Inputs inputs[TILES_OF_CHUNK];
-                    load_chunk(inputs, p.active + (u64)entry * w.inputs, chunk, w.inputs);
-                    float sum[4];
-                    multiply_chunk(sum, weights, inputs, chunk, w.tiles);
-#pragma unroll
-                    for (int i = 0; i < 4; i++) sums[warp][g + i / 2 * 8][j * 8 + 2 * t + i % 2] = sum[i];
-                }
+            for (int j = 0; j < COLUMNS; j++) {
+                i32 entry = entries.entry(p, min(first + j * 8 + g, end - 1));
+                x[j] = (const u8*)(p.active + (u64)entry * shape.inputs + warp * 256);
+            }
+            if (tiles > 0) {
+                sums.template multiply<FORMAT>(turn, end - first, own.slot<FORMAT>(piece), x, tiles, shape);
             }
             __syncthreads();
-            i32 present = min(WARPS, chunks - round);
-#pragma unroll
-            for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) {
-                i32 index = threadIdx.x + i * 256;
-                if (index < 128 * COLUMNS) {
-                    for (i32 c = 0; c < present; c++) totals[i] += sums[c][index % 16][index / 16];
-                }
-            }
-            __syncthreads();
-        }
-#pragma unroll
-        for (int i = 0; i < (128 * COLUMNS + 255) / 256; i++) {
-            i32 index = threadIdx.x + i * 256;
-            i32 place = first + index / 16, output = block * 16 + index % 16;
-            if (index < 128 * COLUMNS && place < end && output < w.outputs) {
-                p.outputs[(u64)entries.order[place] * w.outputs + output] = narrow(totals[i]);
+            float total = sums.add(0, turn, chunks_of(shape), m, column);
+            if (first + column < end && column < 8 * COLUMNS && output < shape.outputs) {
+                p.outputs[(u64)entries.entry(p, first + column) * shape.outputs + output] = narrow(total);
             }
         }
+        __syncwarp();
+        fetch();
     }
 }
 
-#define EXPERTS_FEW(format, name, columns) \
-    KERNEL __launch_bounds__(256) gate_up_##name##_##columns(const __grid_constant__ ExpertParams p) { \
-        gate_up_few<format, columns>(p); \
+// A chunk of a pick is a task; a block of `down_one` has this many at most, and this many warps.
+const i32 MOST_TASKS = 256;
+const i32 TASK_WARPS = 24;
+
+// One row: a block for a strip of all picks, which it adds to the residual. Each warp has a task at a time.
+template <int FORMAT>
+DEVICE void down_one(const ExpertParams& p) {
+    __shared__ Entries entries;
+    __shared__ float sums[MOST_TASKS][16];
+    __shared__ float outputs[MOST_PICKS][16];
+    const Weights& shape = p.down.first;
+    let_next_start();
+    // The logits or picks are there since the kernel before this one let it start.
+    entries.find(p);
+    Own own(p.layout);
+    i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, warps = blockDim.x / 32;
+    i32 chunks = chunks_of(shape), tasks = entries.slots * chunks;
+    i32 output = blockIdx.x * 16 + threadIdx.x;
+    bool writes = threadIdx.x < 16 && tasks > 0 && output < shape.outputs;
+    u16 before = 0;
+#pragma unroll 1
+    for (i32 task = warp; task < tasks; task += warps) {
+        i32 pick = task / chunks, chunk = task - pick * chunks;
+        own.fetch<FORMAT>(0, of_expert(p.down, entries.experts[pick]), blockIdx.x, chunk);
+        if (task == warp) {
+            wait_for_inputs();
+            if (writes) before = p.residual[output];
+        }
+        own.fetch_row(0, p.active + (u64)pick * shape.inputs, chunk, shape.inputs);
+        commit_copies();
+        wait_for_warp<0>();
+        const u8* x[1] = {own.row(0)};
+        float sum[1][4];
+        multiply_chunk<FORMAT, 1>(sum, own.slot<FORMAT>(0), x, shape.tiles - chunk * TILES_OF_CHUNK, shape);
+        if (t == 0) {
+            sums[task][g] = sum[0][0];
+            sums[task][g + 8] = sum[0][2];
+        }
+        __syncwarp();
+    }
+    if (warp >= tasks) wait_for_inputs();
+    __syncthreads();
+    for (i32 index = threadIdx.x; index < entries.slots * 16; index += blockDim.x) {
+        float total = 0;
+#pragma unroll 1
+        for (i32 c = 0; c < chunks; c++) total += sums[index / 16 * chunks + c][index % 16];
+        outputs[index / 16][index % 16] = total;
+    }
+    __syncthreads();
+    if (!writes) return;
+    float sum = 0;
+#pragma unroll 1
+    for (i32 pick = 0; pick < entries.slots; pick++) {
+        sum += entries.weights[pick] * widen(narrow(outputs[pick][threadIdx.x]));
+    }
+    p.residual[output] = narrow(widen(before) + widen(narrow(sum)));
+}
+
+#define EXPERTS_SOME(format, name, columns) \
+    KERNEL __launch_bounds__(256, 3) gate_up_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
+        gate_up_some<format, columns>(p); \
     } \
-    KERNEL __launch_bounds__(256) down_each_##name##_##columns(const __grid_constant__ ExpertParams p) { \
-        down_each<format, columns>(p); \
+    KERNEL __launch_bounds__(256, 3) down_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
+        down_some<format, columns>(p); \
     }
 #define EXPERTS_ONE(format, name) \
-    KERNEL __launch_bounds__(256, 1) down_##name##_1(const __grid_constant__ ExpertParams p) { \
-        down_few<format, 1>(p); \
-    }
+    KERNEL __launch_bounds__(32 * TASK_WARPS, 1) down_one_##name(const __grid_constant__ ExpertParams p) { down_one<format>(p); }
 EXPERTS_ONE(BF16, bf16)
 EXPERTS_ONE(AFFINE4, affine4)
 EXPERTS_ONE(AFFINE8, affine8)
-EXPERTS_FEW(BF16, bf16, 1)
-EXPERTS_FEW(BF16, bf16, 2)
-EXPERTS_FEW(AFFINE4, affine4, 1)
-EXPERTS_FEW(AFFINE4, affine4, 2)
-EXPERTS_FEW(AFFINE8, affine8, 1)
-EXPERTS_FEW(AFFINE8, affine8, 2)
+EXPERTS_SOME(BF16, bf16, 1)
+EXPERTS_SOME(BF16, bf16, 2)
+EXPERTS_SOME(AFFINE4, affine4, 1)
+EXPERTS_SOME(AFFINE4, affine4, 2)
+EXPERTS_SOME(AFFINE8, affine8, 1)
+EXPERTS_SOME(AFFINE8, affine8, 2)
 
-// Many rows: the entries in order of experts, by one block.
+// The entries in order of experts, by one block.
 KERNEL __launch_bounds__(1024) group_entries(const __grid_constant__ ExpertParams p) {
     __shared__ i32 counts[MOST_EXPERTS];
     let_next_start();
     wait_for_inputs();
-    i32 entries = p.rows * p.picks;
-    for (i32 e = threadIdx.x; e < p.expert_count; e += blockDim.x) counts[e] = 0;
+    i32 entries = p.rows * p.rule.picks;
+    for (i32 e = threadIdx.x; e < p.rule.experts; e += blockDim.x) counts[e] = 0;
     __syncthreads();
     for (i32 entry = threadIdx.x; entry < entries; entry += blockDim.x) {
         i32 expert = p.experts[entry];
@@ -512,12 +502,12 @@ KERNEL __launch_bounds__(1024) group_entries(const __grid_constant__ ExpertParam
     __syncthreads();
     if (threadIdx.x == 0) {
         i32 start = 0;
-        for (i32 e = 0; e < p.expert_count; e++) {
+        for (i32 e = 0; e < p.rule.experts; e++) {
             i32 count = counts[e];
             p.starts[e] = counts[e] = start;
             start += count;
         }
-        p.starts[p.expert_count] = start;
+        p.starts[p.rule.experts] = start;
     }
     __syncthreads();
     for (i32 entry = threadIdx.x; entry < entries; entry += blockDim.x) {
@@ -526,55 +516,64 @@ KERNEL __launch_bounds__(1024) group_entries(const __grid_constant__ ExpertParam
     }
 }
 
-// Many rows: a block for 128 values of one expert, gate and up.
+// Many rows: a block for 64 values of one expert: the first half of its warps has gate's strips, the other up's.
 template <int FORMAT>
 DEVICE void gate_up_many(const ExpertParams& p) {
-    __shared__ __align__(16) u8 stages[STAGES * STAGE_BYTES];
+    const i32 PAIRS = WARPS / 2;
     let_next_start();
     wait_for_inputs();
     i32 expert = blockIdx.y, begin = p.starts[expert], end = p.starts[expert + 1];
-    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    Weights gate = of_expert(p.gate, expert), up = of_expert(p.up, expert);
-    i32 block = blockIdx.x * WARPS + warp, last_block = ceil_div(gate.outputs, 16) - 1;
-    auto matrix = [&](Fragment<FORMAT>& fragment, int b, i32 tile) {
-        fragment.load(b == 0 ? gate : up, min(block, last_block), tile);
+    i32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    bool is_gate = threadIdx.x < PAIRS * 32;
+    // Both have the same shape.
+    Weights w = p.gate.first;
+    w.codes = is_gate ? w.codes + expert * p.gate.code_bytes : p.up.first.codes + expert * p.up.code_bytes;
+    w.scales = is_gate ? w.scales + expert * p.gate.scale_bytes : p.up.first.scales + expert * p.up.scale_bytes;
+    i32 strip = blockIdx.x * PAIRS + threadIdx.x / 32 % PAIRS, last = ceil_div(w.outputs, 16) - 1;
+    auto ups = [&](int i) -> float& {
+        return ((float*)dynamic_memory)[(threadIdx.x / 32 % PAIRS * MANY_COLUMNS * 4 + i) * 32 + threadIdx.x % 32];
     };
     for (i32 first = begin; first < end; first += MANY_ROWS) {
         auto row = [&](i32 column) {
             if (first + column >= end) return (const u16*)nullptr;
-            return p.x + (u64)(p.order[first + column] / p.picks) * gate.inputs;
+            return p.x + (u64)(p.order[first + column] / p.rule.picks) * w.inputs;
         };
         CopiedRows rows;
         rows.find(row);
-        float totals[2][8][4];
+        float totals[MANY_COLUMNS][4];
         __syncthreads();
-        multiply_many<FORMAT, 2>(totals, stages, gate.tiles, gate.inputs, end - first, matrix, rows);
+        multiply_many<FORMAT>(totals, w, min(strip, last), end - first, rows);
+        __syncthreads();
+        if (!is_gate) {
 #pragma unroll
-        for (int j = 0; j < 8; j++)
+            for (int j = 0; j < MANY_COLUMNS; j++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) ups(j * 4 + i) = totals[j][i];
+        }
+        __syncthreads();
+        if (!is_gate) continue;
+#pragma unroll
+        for (int j = 0; j < MANY_COLUMNS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                i32 output = block * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
-                if (place < end && output < gate.outputs) {
-                    u64 at = (u64)p.order[place] * gate.outputs + output;
-                    p.active[at] = activate(narrow(totals[0][j][i]), narrow(totals[1][j][i]));
+                i32 output = strip * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
+                if (place < end && output < w.outputs) {
+                    u64 at = (u64)p.order[place] * w.outputs + output;
+                    p.active[at] = activate(narrow(totals[j][i]), narrow(ups(j * 4 + i)));
                 }
             }
     }
 }
 
-// Many rows: a block for 256 outputs of one expert.
+// Many rows: a block for 128 outputs of one expert.
 template <int FORMAT>
 DEVICE void down_many(const ExpertParams& p) {
-    __shared__ __align__(16) u8 stages[STAGES * STAGE_BYTES];
     let_next_start();
     wait_for_inputs();
     i32 expert = blockIdx.y, begin = p.starts[expert], end = p.starts[expert + 1];
     i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     Weights w = of_expert(p.down, expert);
-    i32 block = (blockIdx.x * WARPS + warp) * 2, last_block = ceil_div(w.outputs, 16) - 1;
-    auto matrix = [&](Fragment<FORMAT>& fragment, int b, i32 tile) {
-        fragment.load(w, min(block + b, last_block), tile);
-    };
+    i32 strip = blockIdx.x * WARPS + warp, last = ceil_div(w.outputs, 16) - 1;
     for (i32 first = begin; first < end; first += MANY_ROWS) {
         auto row = [&](i32 column) {
             if (first + column >= end) return (const u16*)nullptr;
@@ -582,28 +581,26 @@ DEVICE void down_many(const ExpertParams& p) {
         };
         CopiedRows rows;
         rows.find(row);
-        float totals[2][8][4];
+        float totals[MANY_COLUMNS][4];
         __syncthreads();
-        multiply_many<FORMAT, 2>(totals, stages, w.tiles, w.inputs, end - first, matrix, rows);
+        multiply_many<FORMAT>(totals, w, min(strip, last), end - first, rows);
 #pragma unroll
-        for (int b = 0; b < 2; b++)
+        for (int j = 0; j < MANY_COLUMNS; j++)
 #pragma unroll
-            for (int j = 0; j < 8; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    i32 output = (block + b) * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
-                    if (place < end && output < w.outputs) {
-                        p.outputs[(u64)p.order[place] * w.outputs + output] = narrow(totals[b][j][i]);
-                    }
+            for (int i = 0; i < 4; i++) {
+                i32 output = strip * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
+                if (place < end && output < w.outputs) {
+                    p.outputs[(u64)p.order[place] * w.outputs + output] = narrow(totals[j][i]);
                 }
+            }
     }
 }
 
 #define EXPERTS_MANY(format, name) \
-    KERNEL __launch_bounds__(256, 1) gate_up_##name##_many(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(256, 2) gate_up_##name##_many(const __grid_constant__ ExpertParams p) { \
         gate_up_many<format>(p); \
     } \
-    KERNEL __launch_bounds__(256, 1) down_##name##_many(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(256, 2) down_##name##_many(const __grid_constant__ ExpertParams p) { \
         down_many<format>(p); \
     }
 EXPERTS_MANY(BF16, bf16)
@@ -618,8 +615,8 @@ KERNEL combine_experts(const __grid_constant__ ExpertParams p) {
     i32 output = blockIdx.x * blockDim.x + threadIdx.x;
     if (p.lanes[row] == NO_LANE || output >= width) return;
     float sum = 0;
-    for (i32 pick = 0; pick < p.picks; pick++) {
-        i32 entry = row * p.picks + pick;
+    for (i32 pick = 0; pick < p.rule.picks; pick++) {
+        i32 entry = row * p.rule.picks + pick;
         sum += p.weights[entry] * widen(p.outputs[(u64)entry * width + output]);
     }
     u16* out = p.residual + (u64)row * width + output;

@@ -13,7 +13,7 @@ struct PackParams {
     i32 inputs;
     i32 tiles;
     i32 group;
-    i32 reserved;
+    i32 format;
 };
 
 DEVICE u64 tile_of(const PackParams& p, i32 output, i32 input) { return (u64)(output / 16) * p.tiles + input / 64; }
@@ -62,7 +62,9 @@ KERNEL pack_scales(const __grid_constant__ PackParams p) {
     if (index >= (u64)p.rows * groups) return;
     i32 output = p.first_output + index / groups, group = index % groups;
     u64 at = (((u64)(output / 16) * groups + group) * 8 + output % 8) * 8 + output % 16 / 8 * 4;
-    *(u32*)(p.packed_scales + at) = (u32)narrow(widen(p.scales[index]) * 64.0f) | (u32)p.biases[index] << 16;
+    // 2^123 is what the one has more than the other.
+    float scale = widen(p.scales[index]) * 64.0f * (p.format == AFFINE4 ? __uint_as_float(250u << 23) : 1.0f);
+    *(u32*)(p.packed_scales + at) = (u32)narrow(scale) | (u32)p.biases[index] << 16;
 }
 
 struct UnpackParams {

@@ -1,4 +1,5 @@
-// Root-mean-square norms, alone or on the way into a product. Rows are at most 2,048 wide, a chunk a warp.
+// Root-mean-square norms, alone or on the way into a product. Rows are at most 2,048 wide: a chunk of 256 a warp, 8 values
+// a lane. Squares are added lane by lane, in pairs of lanes, then chunk by chunk.
 
 const i32 WARPS = 8;
 
@@ -9,58 +10,38 @@ struct NormFirst {
     const u16* weight;
     u16* out;
     float epsilon;
-    i32 reserved;
+    float inverse_width;
 };
 
-// What a lane adds to its row's sum of squares, for 16 inputs.
-DEVICE float squares_of(const Inputs& x, float sum) {
+// The sum of squares of a chunk, in all lanes.
+DEVICE float squares_of(const uint4& x) {
+    float sum = 0;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        u32 pair = x.pair(i);
+    for (int i = 0; i < 4; i++) {
+        u32 pair = word_of(x, i);
         sum += low(pair) * low(pair);
         sum += high(pair) * high(pair);
     }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) sum += __shfl_xor_sync(ALL, sum, step);
     return sum;
 }
 
-DEVICE void normalize(Inputs& x, const Inputs& weight, float scale) {
+// The factor of a row whose chunks have these sums; those past its end are 0.
+DEVICE float norm_factor(const float (&sums)[WARPS], float inverse_width, float epsilon) {
+    float total = 0;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        u32 pair = x.pair(i), by = weight.pair(i);
-        u32 normed = narrow_pair(low(pair) * scale, high(pair) * scale);
-        x.set(i, narrow_pair(low(by) * low(normed), high(by) * high(normed)));
-    }
+    for (int chunk = 0; chunk < WARPS; chunk++) total += sums[chunk];
+    return rsqrtf(total * inverse_width + epsilon);
 }
 
-// The squares of 8 rows, one for each g, by chunks of 256 inputs: lane by lane in a chunk, then chunk by chunk. `x` is
-// the warp's chunk of row g, and becomes the normed one; it is also written to `out`, unless that is null. All threads
-// call it.
-DEVICE void norm_chunk(
-    Inputs (&x)[TILES_OF_CHUNK], const Inputs (&weight)[TILES_OF_CHUNK], float (&parts)[WARPS][8], i32 width,
-    float epsilon, u16* out) {
-    i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    i32 tiles = ceil_div(width, 64), chunks = ceil_div(tiles, TILES_OF_CHUNK);
-    float sum = 0;
+DEVICE uint4 normalize(const uint4& x, const uint4& weight, float factor) {
+    u32 out[4];
 #pragma unroll
-    for (int i = 0; i < TILES_OF_CHUNK; i++) {
-        if (warp * TILES_OF_CHUNK + i < tiles) sum = squares_of(x[i], sum);
+    for (int i = 0; i < 4; i++) {
+        u32 pair = word_of(x, i), by = word_of(weight, i);
+        u32 normed = narrow_pair(low(pair) * factor, high(pair) * factor);
+        out[i] = narrow_pair(low(by) * low(normed), high(by) * high(normed));
     }
-    sum += __shfl_xor_sync(ALL, sum, 1);
-    sum += __shfl_xor_sync(ALL, sum, 2);
-    if (t == 0) parts[warp][g] = sum;
-    __syncthreads();
-    float total = 0;
-    for (i32 chunk = 0; chunk < chunks; chunk++) total += parts[chunk][g];
-    float scale = 1.0f / sqrtf(total / (float)width + epsilon);
-#pragma unroll
-    for (int i = 0; i < TILES_OF_CHUNK; i++) {
-        i32 first = (warp * TILES_OF_CHUNK + i) * 64 + t * 16;
-        normalize(x[i], weight[i], scale);
-        if (out != nullptr && first < width) {
-            uint4* to = (uint4*)(out + first);
-            to[0] = x[i].halves[0];
-            to[1] = x[i].halves[1];
-        }
-    }
-    __syncthreads();
+    return make_uint4(out[0], out[1], out[2], out[3]);
 }

@@ -33,22 +33,29 @@ struct NormParams {
     const u16* x;
     const u16* weight;
     u16* out;
-    i32 rows;
-    i32 width;
     float epsilon;
-    i32 reserved;
+    float inverse_width;
+    i32 width;
+    i32 rows;
 };
 
-// One block for 8 rows.
+// One block a row.
 KERNEL __launch_bounds__(256) rms_norm(const __grid_constant__ NormParams p) {
-    __shared__ float parts[WARPS][8];
+    __shared__ float sums[WARPS];
     let_next_start();
-    i32 warp = threadIdx.x / 32, row = blockIdx.x * 8 + threadIdx.x % 32 / 4;
-    Inputs x[TILES_OF_CHUNK], weight[TILES_OF_CHUNK];
     wait_for_inputs();
-    load_chunk(weight, p.weight, warp, p.width);
-    load_chunk(x, p.x + (u64)min(row, p.rows - 1) * p.width, warp, p.width);
-    norm_chunk(x, weight, parts, p.width, p.epsilon, row < p.rows ? p.out + (u64)row * p.width : nullptr);
+    i32 first = threadIdx.x * 8;
+    u64 at = (u64)blockIdx.x * p.width + first;
+    uint4 x = make_uint4(0, 0, 0, 0), weight = x;
+    if (first < p.width) {
+        x = *(const uint4*)(p.x + at);
+        weight = *(const uint4*)(p.weight + first);
+    }
+    float sum = squares_of(x);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    uint4 normed = normalize(x, weight, norm_factor(sums, p.inverse_width, p.epsilon));
+    if (first < p.width) *(uint4*)(p.out + at) = normed;
 }
 
 struct ConvParams {

@@ -6,7 +6,8 @@
 //   bf16   2,048: for each step 16 bytes a lane: {g 0-1, g+8 0-1, g 2-3, g+8 2-3}
 //   8-bit  1,024: 16 bytes a lane of output g, then of g + 8; code order in a word 0, 2, 1, 3
 //   4-bit    512: 16 bytes a lane, two words of output g, two of g + 8; code order in a word 0, 2, 4, 6, 1, 3, 5, 7
-// Scales of a group of inputs: for each g the words of outputs g and g + 8, a word {64 * scale, bias} in bf16.
+// Scales of a group of inputs: for each g the words of outputs g and g + 8, a word {scale, bias} in bf16, the scale times
+// 2^129 for 4 bits and 2^6 for 8.
 // Tiles of an output block follow each other, then those of the next 16 outputs. Missing outputs and inputs are 0.
 //
 // A sum over inputs is cut every 256 (a chunk): within a chunk one chain of matrix instructions from 0, then the
@@ -19,8 +20,8 @@ struct Weights {
     i32 inputs;
     // Tiles of 64 inputs.
     i32 tiles;
-    // Inputs that share a scale.
-    i32 group;
+    // 2 to this power inputs share a scale.
+    i32 group_bits;
 };
 
 enum Format { BF16 = 0, AFFINE4 = 1, AFFINE8 = 2 };
@@ -29,15 +30,39 @@ const i32 TILES_OF_CHUNK = 4;
 
 DEVICE i32 chunks_of(const Weights& w) { return ceil_div(w.tiles, TILES_OF_CHUNK); }
 
+// 16 bytes from memory to shared memory, and nothing to wait for until the group they are in is; zeros where not present.
+DEVICE void copy16(u32 to, const void* from, bool present = true) {
+    i32 bytes = present ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+}
+
+DEVICE void copy8(u32 to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
+}
+
+DEVICE void commit_copies() { asm volatile("cp.async.commit_group;"); }
+
+// Waits for all but the newest `newer` groups of this thread's copies.
+template <int NEWER> DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(NEWER) : "memory"); }
+
+// Weights pass through shared memory: the tiles of a chunk (or one tile) behind each other, each lane's own 16 bytes at a
+// time, then the scales that they share, SCALE_BYTES for a tile's at most. `fetch` begins the copies of a tile's codes,
+// `load` reads what has arrived.
 template <int FORMAT> struct Fragment;
 
 template <> struct Fragment<BF16> {
+    static const i32 BYTES = 2048;
+    static const i32 SCALE_BYTES = 0;
     uint4 steps[4];
 
-    __device__ __forceinline__ void load(const Weights& w, i32 block, i32 tile) {
-        const u8* base = w.codes + ((u64)block * w.tiles + tile) * 2048 + (threadIdx.x % 32) * 16;
+    static __device__ __forceinline__ void fetch(u32 to, const u8* from) {
 #pragma unroll
-        for (int step = 0; step < 4; step++) steps[step] = stream16(base + step * 512);
+        for (int step = 0; step < 4; step++) copy16(to + step * 512, from + step * 512);
+    }
+
+    __device__ __forceinline__ void load(const u8* from, const u8*) {
+#pragma unroll
+        for (int step = 0; step < 4; step++) steps[step] = *(const uint4*)(from + step * 512);
     }
 
     __device__ __forceinline__ void step(int step, u32 (&a)[4]) const {
@@ -48,50 +73,57 @@ template <> struct Fragment<BF16> {
     }
 };
 
-// Codes stand in bf16 halves as subnormal numbers, so that a product with a power of two makes them code / 64
-// exactly; then one fused product and sum makes the weight, rounded once.
+// Codes stand in bf16 halves as small numbers: one of 4 bits in bits 4 to 7 is code * 2^-129, one of 8 bits code * 2^-133.
+// So the weight is one fused product and sum, rounded once: for 4 bits with a scale that makes up for it, for 8 after an
+// exact product that makes code / 64.
 const u32 TIMES_2_127 = 0x7f007f00u;
-const u32 TIMES_2_123 = 0x7d007d00u;
 
-DEVICE u32 dequantize(u32 codes, u32 power, u32 scale) {
-    return fma_pair(fma_pair(codes, power, 0), __byte_perm(scale, 0, 0x1010), __byte_perm(scale, 0, 0x3232));
+DEVICE u32 scaled(u32 values, u32 scale) {
+    return fma_pair(values, __byte_perm(scale, 0, 0x1010), __byte_perm(scale, 0, 0x3232));
 }
 
-DEVICE uint2 load_scales(const Weights& w, i32 block, i32 tile) {
-    i32 lane = threadIdx.x % 32;
-    i32 groups = w.inputs / w.group;
-    i32 group = (tile * 64 + lane % 4 * 16) / w.group;
-    return stream8(w.scales + ((u64)(block * groups + group) * 8 + lane / 4) * 8);
-}
+DEVICE u32 dequantize4(u32 codes, u32 scale) { return scaled(codes & 0x00f000f0u, scale); }
+
+DEVICE u32 dequantize8(u32 codes, u32 scale) { return scaled(fma_pair(codes & 0x00ff00ffu, TIMES_2_127, 0), scale); }
 
 template <> struct Fragment<AFFINE4> {
+    static const i32 BYTES = 512;
+    static const i32 SCALE_BYTES = 128;
     uint4 codes;
     uint2 scales;
 
-    __device__ __forceinline__ void load(const Weights& w, i32 block, i32 tile) {
-        codes = stream16(w.codes + ((u64)block * w.tiles + tile) * 512 + (threadIdx.x % 32) * 16);
-        scales = load_scales(w, block, tile);
+    static __device__ __forceinline__ void fetch(u32 to, const u8* from) { copy16(to, from); }
+
+    __device__ __forceinline__ void load(const u8* from, const u8* scales_from) {
+        codes = *(const uint4*)from;
+        scales = *(const uint2*)scales_from;
     }
 
     __device__ __forceinline__ void step(int step, u32 (&a)[4]) const {
-        u32 first = (step < 2 ? codes.x : codes.y) >> (step % 2 * 8);
-        u32 second = (step < 2 ? codes.z : codes.w) >> (step % 2 * 8);
-        a[0] = dequantize(first & 0x000f000fu, TIMES_2_127, scales.x);
-        a[1] = dequantize(second & 0x000f000fu, TIMES_2_127, scales.y);
-        a[2] = dequantize(first & 0x00f000f0u, TIMES_2_123, scales.x);
-        a[3] = dequantize(second & 0x00f000f0u, TIMES_2_123, scales.y);
+        u32 first = step < 2 ? codes.x : codes.y, second = step < 2 ? codes.z : codes.w;
+        bool later = step % 2 == 1;
+        a[0] = dequantize4(later ? first >> 4 : first << 4, scales.x);
+        a[1] = dequantize4(later ? second >> 4 : second << 4, scales.y);
+        a[2] = dequantize4(later ? first >> 8 : first, scales.x);
+        a[3] = dequantize4(later ? second >> 8 : second, scales.y);
     }
 };
 
 template <> struct Fragment<AFFINE8> {
+    static const i32 BYTES = 1024;
+    static const i32 SCALE_BYTES = 128;
     uint4 codes[2];
     uint2 scales;
 
-    __device__ __forceinline__ void load(const Weights& w, i32 block, i32 tile) {
-        const u8* base = w.codes + ((u64)block * w.tiles + tile) * 1024 + (threadIdx.x % 32) * 16;
-        codes[0] = stream16(base);
-        codes[1] = stream16(base + 512);
-        scales = load_scales(w, block, tile);
+    static __device__ __forceinline__ void fetch(u32 to, const u8* from) {
+        copy16(to, from);
+        copy16(to + 512, from + 512);
+    }
+
+    __device__ __forceinline__ void load(const u8* from, const u8* scales_from) {
+        codes[0] = *(const uint4*)from;
+        codes[1] = *(const uint4*)(from + 512);
+        scales = *(const uint2*)scales_from;
     }
 
     static __device__ __forceinline__ u32 word(const uint4& words, int step) {
@@ -100,26 +132,20 @@ template <> struct Fragment<AFFINE8> {
 
     __device__ __forceinline__ void step(int step, u32 (&a)[4]) const {
         u32 first = word(codes[0], step), second = word(codes[1], step);
-        a[0] = dequantize(first & 0x00ff00ffu, TIMES_2_127, scales.x);
-        a[1] = dequantize(second & 0x00ff00ffu, TIMES_2_127, scales.y);
-        a[2] = dequantize(first >> 8 & 0x00ff00ffu, TIMES_2_127, scales.x);
-        a[3] = dequantize(second >> 8 & 0x00ff00ffu, TIMES_2_127, scales.y);
+        a[0] = dequantize8(first, scales.x);
+        a[1] = dequantize8(second, scales.y);
+        a[2] = dequantize8(first >> 8, scales.x);
+        a[3] = dequantize8(second >> 8, scales.y);
     }
 };
 
-// The 16 inputs of lane t of a tile, for one row: zeros past the row's end.
+// The 16 inputs of lane t of a tile, for one row.
 struct Inputs {
     uint4 halves[2];
 
-    __device__ __forceinline__ void load(const u16* row, i32 tile, i32 inputs) {
-        // Without a branch, so that many loads are on their way at once.
-        i32 first = tile * 64 + threadIdx.x % 4 * 16;
-        bool inside = first < inputs;
-        const uint4* address = (const uint4*)(row + (inside ? first : 0));
-        uint4 zeros = make_uint4(0, 0, 0, 0);
-        halves[0] = address[0];
-        halves[1] = address[1];
-        if (!inside) halves[0] = halves[1] = zeros;
+    __device__ __forceinline__ void load(const void* from) {
+        halves[0] = ((const uint4*)from)[0];
+        halves[1] = ((const uint4*)from)[1];
     }
 
     __device__ __forceinline__ u32 pair(int index) const {
@@ -127,50 +153,29 @@ struct Inputs {
         int rest = index % 4;
         return rest == 0 ? half.x : rest == 1 ? half.y : rest == 2 ? half.z : half.w;
     }
-
-    __device__ __forceinline__ void set(int index, u32 value) {
-        uint4& half = halves[index / 4];
-        int rest = index % 4;
-        if (rest == 0) half.x = value;
-        else if (rest == 1) half.y = value;
-        else if (rest == 2) half.z = value;
-        else half.w = value;
-    }
 };
 
-// One tile of a chunk for 8 columns (rows of activations).
-template <int FORMAT>
-DEVICE void multiply_tile(float (&sum)[4], const Fragment<FORMAT>& weights, const Inputs& x) {
+// Begins the copies of `count` tiles from `first` on of a strip (16 outputs), and of their scales. `first` is where a
+// group begins, or in one that all of the tiles share.
+template <int FORMAT, int COUNT>
+DEVICE void fetch_tiles(u32 to, const Weights& w, i32 strip, i32 first, i32 count) {
+    i32 lane = threadIdx.x % 32;
+    const u8* codes = w.codes + ((u64)strip * w.tiles + first) * Fragment<FORMAT>::BYTES + lane * 16;
 #pragma unroll
-    for (int step = 0; step < 4; step++) {
-        u32 a[4];
-        weights.step(step, a);
-        multiply_add(sum, a[0], a[1], a[2], a[3], x.pair(2 * step), x.pair(2 * step + 1));
+    for (int i = 0; i < COUNT; i++) {
+        u32 at = to + i * Fragment<FORMAT>::BYTES + lane * 16;
+        if (i < count) Fragment<FORMAT>::fetch(at, codes + i * Fragment<FORMAT>::BYTES);
     }
+    if (FORMAT == BF16) return;
+    i32 group = first * 64 >> w.group_bits, groups = max(count * 64 >> w.group_bits, 1);
+    const u8* scales = w.scales + ((u64)strip * (w.inputs >> w.group_bits) + group) * 64 + lane * 16;
+    if (lane < groups * 4) copy16(to + COUNT * Fragment<FORMAT>::BYTES + lane * 16, scales);
 }
 
-// The four tiles of a chunk; those past the end are the last one again, and are not used.
-template <int FORMAT>
-DEVICE void load_chunk(Fragment<FORMAT> (&weights)[TILES_OF_CHUNK], const Weights& w, i32 block, i32 chunk) {
-#pragma unroll
-    for (int i = 0; i < TILES_OF_CHUNK; i++) weights[i].load(w, block, min(chunk * TILES_OF_CHUNK + i, w.tiles - 1));
-}
-
-DEVICE void load_chunk(Inputs (&x)[TILES_OF_CHUNK], const u16* row, i32 chunk, i32 inputs) {
-#pragma unroll
-    for (int i = 0; i < TILES_OF_CHUNK; i++) x[i].load(row, chunk * TILES_OF_CHUNK + i, inputs);
-}
-
-// A chunk for 8 columns, from 0.
-template <int FORMAT>
-DEVICE void multiply_chunk(
-    float (&sum)[4], const Fragment<FORMAT> (&weights)[TILES_OF_CHUNK], const Inputs (&x)[TILES_OF_CHUNK], i32 chunk,
-    i32 tiles) {
-    sum[0] = sum[1] = sum[2] = sum[3] = 0;
-#pragma unroll
-    for (int i = 0; i < TILES_OF_CHUNK; i++) {
-        if (chunk * TILES_OF_CHUNK + i < tiles) multiply_tile(sum, weights[i], x[i]);
-    }
+// Where lane (g, t) finds the scales of tile `i` of those that were fetched together.
+template <int FORMAT, int COUNT> DEVICE const u8* scales_at(const u8* from, const Weights& w, int i) {
+    i32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    return from + COUNT * Fragment<FORMAT>::BYTES + (i * 64 + t * 16 >> w.group_bits) * 64 + g * 8;
 }
 
 // A weight of a packed matrix, for copies of whole rows.
@@ -183,17 +188,17 @@ DEVICE u16 weight_at(const Weights& w, i32 format, i32 output, i32 input) {
         i32 step = index / 4, pair = index % 4 / 2;
         return *(const u16*)(w.codes + tile * 2048 + step * 512 + lane * 16 + (pair * 2 + upper) * 4 + index % 2 * 2);
     }
-    u64 group = (u64)(output / 16) * (w.inputs / w.group) + input / w.group;
+    u64 group = (u64)(output / 16) * (w.inputs >> w.group_bits) + (input >> w.group_bits);
     u32 scale = *(const u32*)(w.scales + (group * 8 + g) * 8 + upper * 4);
-    u32 code;
     if (format == AFFINE4) {
         u32 word = *(const u32*)(w.codes + tile * 512 + lane * 16 + upper * 8 + index / 8 * 4);
         i32 place = index % 8;
-        code = word >> (place / 2 * 4 + place % 2 * 16) & 15;
+        u32 code = word >> (place / 2 * 4 + place % 2 * 16) & 15;
+        return (u16)(dequantize4(code << 4, scale) & 0xffff);
     } else {
         u32 word = *(const u32*)(w.codes + tile * 1024 + upper * 512 + lane * 16 + index / 4 * 4);
         i32 place = index % 4;
-        code = word >> (place / 2 * 8 + place % 2 * 16) & 255;
+        u32 code = word >> (place / 2 * 8 + place % 2 * 16) & 255;
+        return (u16)(dequantize8(code, scale) & 0xffff);
     }
-    return (u16)(dequantize(code, TIMES_2_127, scale) & 0xffff);
 }

@@ -121,7 +121,7 @@ impl CudaDevice {
             partial_pages: table.pages_per_lane as i32,
         };
         if few {
-            let grid = Grid { blocks: [rows.count, heads, shares], threads: 128 };
+            let grid = Grid { blocks: [rows.count, heads, shares], threads: 128, shared: 0 };
             return self.launch_rows(Kernel::AttentionFew, grid, &params);
         }
         let rows_of_warp = QUERIES / (shape.query_heads / heads);

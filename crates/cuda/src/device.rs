@@ -372,6 +372,20 @@ impl Device for CudaDevice {
         self.note(self.convolve(projected, weight, channels, rows, ring, out));
     }
 
+    fn project_short_conv(
+        &self,
+        matrix: &Matrix,
+        x: &Buffer<bf16>,
+        weight: &Buffer<bf16>,
+        channels: usize,
+        rows: &Rows<Self>,
+        ring: &mut ConvRing<Self>,
+        projected: &mut Buffer<bf16>,
+        out: &mut Buffer<bf16>,
+    ) {
+        self.note(self.project_and_convolve(matrix, x, weight, channels, rows, ring, projected, out));
+    }
+
     fn feed_forward(
         &self,
         gate_up: &Matrix,
@@ -406,6 +420,21 @@ impl Device for CudaDevice {
         residual: &mut Buffer<bf16>,
     ) {
         self.note(self.picked_feed_forward(experts, routing, picks, x, rows, residual));
+    }
+
+    fn mixture(
+        &self,
+        router: &Matrix,
+        bias: &Buffer<f32>,
+        rule: RouteRule,
+        experts: &Experts,
+        x: &Buffer<bf16>,
+        rows: &Rows<Self>,
+        layer: usize,
+        routing: &mut Routing<Self>,
+        residual: &mut Buffer<bf16>,
+    ) {
+        self.note(self.mixture_rows((router, bias, rule), experts, x, rows, layer, routing, residual));
     }
 
     fn copy_columns(

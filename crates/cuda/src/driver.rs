@@ -27,6 +27,10 @@ pub(crate) struct Driver {
     pub(crate) capability: (i32, i32),
     /// Streaming multiprocessors.
     pub(crate) multiprocessors: usize,
+    /// Bytes of shared memory that a block may have.
+    pub(crate) shared_of_block: usize,
+    /// Bytes of shared memory of a multiprocessor.
+    pub(crate) shared_of_processor: usize,
     free: RefCell<HashMap<usize, Vec<Address>>>,
     /// Counts what could make a recorded address stale.
     generation: Cell<u64>,
@@ -111,6 +115,11 @@ impl Driver {
             chip: chip_name(device)?,
             capability,
             multiprocessors,
+            shared_of_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
+                as usize,
+            shared_of_processor: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            )? as usize,
             free: RefCell::default(),
             generation: Cell::new(0),
             allocated: Cell::new(0),

@@ -5,19 +5,25 @@ use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
-use crate::linear::Write;
+use crate::few::{CHUNK, FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS};
+use crate::linear::{Write, many_shared};
 use crate::module::{Grid, Kernel, Params};
-use crate::rows::{NormFirst, RowsParam};
+use crate::rows::RowsParam;
 use crate::scratch::Place;
-use crate::weights::{ExpertMatricesParam, Experts, Matrix, WeightsParam, unsupported};
+use crate::weights::{ExpertMatricesParam, Experts, Format, Layout, Matrix, unsupported};
 
 /// Most experts and picks of a row.
 pub(crate) const MOST_EXPERTS: usize = 256;
 pub(crate) const MOST_PICKS: usize = 32;
-/// Rows, and rows times picks, up to which a block sorts the picks by itself.
-const FEW_ROWS: usize = 16;
+/// Picks of few rows that a block sorts by itself, and chunks of one row's picks that a block sums.
 const FEW_ENTRIES: usize = 256;
-const THREADS: usize = 256;
+const FEW_TASKS: usize = 256;
+/// Entries an expert, all experts alike, up to which a block has them all at once; more are cut into blocks of 64 rows.
+const SOME_ENTRIES: usize = 32;
+/// Rows that the blocks of few rows' gate and up keep; more are read from where they are, so that more blocks fit.
+const KEPT_ROWS: usize = 4;
+/// Experts up to which kernels for few rows pick by themselves.
+const FEW_EXPERTS: usize = 64;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -31,24 +37,28 @@ struct GateParams {
 // SAFETY: `GateParams` of `rows.cuh`.
 unsafe impl Params for GateParams {}
 
+/// From a router's logits to picks, as `PickRule` of `experts.cuh`; none where the picks are made already.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct PickRule {
+    logits: Address,
+    bias: Address,
+    experts: i32,
+    picks: i32,
+    normalize: i32,
+    scale: f32,
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RouteParams {
-    router: WeightsParam,
-    x: Address,
-    bias: Address,
-    norm: NormFirst,
+    rule: PickRule,
     rows: RowsParam,
-    logits: Address,
-    counters: Address,
+    counter: Address,
     picked: Address,
     experts: Address,
     weights: Address,
     distinct: Address,
-    picks: i32,
-    normalize: i32,
-    scale: f32,
-    reserved: i32,
 }
 
 // SAFETY: `RouteParams` of `experts.cuh`.
@@ -63,16 +73,17 @@ struct ExpertParams {
     x: Address,
     experts: Address,
     weights: Address,
+    distinct: Address,
     lanes: Address,
     active: Address,
     outputs: Address,
     residual: Address,
     order: Address,
     starts: Address,
+    rule: PickRule,
     rows: i32,
-    picks: i32,
-    expert_count: i32,
-    reserved: i32,
+    grouped: i32,
+    layout: FewLayout,
 }
 
 // SAFETY: `ExpertParams` of `experts.cuh`.
@@ -108,6 +119,29 @@ impl CudaDevice {
         layer: usize,
         routing: &Routing<CudaDevice>,
     ) -> Result<(), DeviceError> {
+        let rule = self.router_logits(router, bias, rule, x, rows)?;
+        let picks = rule.picks as usize;
+        let params = RouteParams {
+            rule,
+            rows: RowsParam::new(rows),
+            counter: self.scratch(Place::Counters, size_of::<u32>())?,
+            picked: self.scratch(Place::Picked, MOST_EXPERTS / 8)?,
+            experts: routing.experts.first(rows.count * picks),
+            weights: routing.weights.first(rows.count * picks),
+            distinct: routing.distinct.span(layer, 1),
+        };
+        self.launch_rows(Kernel::Route, Grid::new(rows.count.div_ceil(WARPS), 1, THREADS), &params)
+    }
+
+    /// A router's logits, and how picks come of them.
+    fn router_logits(
+        &self,
+        router: &Matrix,
+        bias: &Buffer<f32>,
+        rule: RouteRule,
+        x: &Buffer<bf16>,
+        rows: &Rows<CudaDevice>,
+    ) -> Result<PickRule, DeviceError> {
         let experts = router.layout.outputs;
         if experts > MOST_EXPERTS || rule.picks > MOST_PICKS || rule.picks > experts {
             return Err(unsupported(
@@ -116,30 +150,41 @@ impl CudaDevice {
                 format!("at most {MOST_PICKS} of at most {MOST_EXPERTS}"),
             ));
         }
-        let blocks = rows.count.div_ceil(8);
-        let x = x.first(rows.count * router.layout.inputs);
-        let params = RouteParams {
-            router: router.param(),
-            x,
+        let logits = self.scratch(Place::RouterLogits, rows.count * experts * size_of::<f32>())?;
+        self.dense_product(router, x, rows.count, logits, Write::F32)?;
+        Ok(PickRule {
+            logits,
             bias: bias.first(experts),
-            norm: self.norm_first(x, rows.count, router.layout.inputs, 0),
-            rows: RowsParam::new(rows),
-            logits: self.scratch(Place::RouterLogits, rows.count * experts * size_of::<f32>())?,
-            counters: self.scratch(Place::Counters, (1 + blocks) * size_of::<u32>())?,
-            picked: self.scratch(Place::Picked, MOST_EXPERTS / 8)?,
-            experts: routing.experts.first(rows.count * rule.picks),
-            weights: routing.weights.first(rows.count * rule.picks),
-            distinct: routing.distinct.span(layer, 1),
+            experts: experts as i32,
             picks: rule.picks as i32,
             normalize: i32::from(rule.normalize),
             scale: rule.scale,
-            reserved: 0,
-        };
-        let kernels = [Kernel::RouteBf16, Kernel::RouteAffine4, Kernel::RouteAffine8];
-        let grid = Grid::new(experts.div_ceil(16), blocks, THREADS);
-        self.launch_rows(kernels[router.layout.format.index()], grid, &params)
+        })
     }
 
+    /// Routes rows and runs their experts. Kernels for few rows pick by themselves.
+    pub(crate) fn mixture_rows(
+        &self,
+        (router, bias, rule): (&Matrix, &Buffer<f32>, RouteRule),
+        experts: &Experts,
+        x: &Buffer<bf16>,
+        rows: &Rows<CudaDevice>,
+        layer: usize,
+        routing: &Routing<CudaDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Result<(), DeviceError> {
+        if !is_few(experts, rows.count, rule.picks) || experts.count > FEW_EXPERTS {
+            self.route_rows(router, bias, rule, x, rows, layer, routing)?;
+            return self.picked_feed_forward(experts, routing, rule.picks, x, rows, residual);
+        }
+        let picks = self.router_logits(router, bias, rule, x, rows)?;
+        let mut params = self.expert_params(experts, routing, rule.picks, x, rows, residual)?;
+        params.rule = picks;
+        params.distinct = routing.distinct.span(layer, 1);
+        self.few_experts(experts, rows.count, &mut params)
+    }
+
+    /// Runs the experts that rows have picked.
     pub(crate) fn picked_feed_forward(
         &self,
         experts: &Experts,
@@ -152,67 +197,155 @@ impl CudaDevice {
         if rows.count == 0 {
             return Ok(());
         }
+        let mut params = self.expert_params(experts, routing, picks, x, rows, residual)?;
+        if is_few(experts, rows.count, picks) {
+            return self.few_experts(experts, rows.count, &mut params);
+        }
+        self.launch(Kernel::GroupEntries, Grid::new(1, 1, 1024), &params)?;
+        params.grouped = 1;
+        if few_shape(experts) && rows.count * picks <= SOME_ENTRIES * experts.count {
+            self.few_experts(experts, rows.count, &mut params)
+        } else {
+            self.many_experts(experts, rows.count, &params)
+        }
+    }
+
+    fn expert_params(
+        &self,
+        experts: &Experts,
+        routing: &Routing<CudaDevice>,
+        picks: usize,
+        x: &Buffer<bf16>,
+        rows: &Rows<CudaDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Result<ExpertParams, DeviceError> {
         let entries = rows.count * picks;
-        let (hidden, width) = (experts.gate.layout.inputs, experts.gate.layout.outputs);
-        let few = rows.count <= FEW_ROWS && entries <= FEW_ENTRIES;
-        let one = rows.count == 1 && few;
-        let of_more = |bytes: usize| if one { 1 } else { bytes };
-        let params = ExpertParams {
+        let Layout { inputs: hidden, outputs: width, .. } = experts.gate.layout;
+        Ok(ExpertParams {
             gate: experts.gate.param(),
             up: experts.up.param(),
             down: experts.down.param(),
             x: x.first(rows.count * hidden),
             experts: routing.experts.first(entries),
             weights: routing.weights.first(entries),
+            distinct: 0,
             lanes: rows.lane.first(rows.count),
             active: self.scratch(Place::Active, entries * width * size_of::<bf16>())?,
-            outputs: self.scratch(Place::ExpertOutputs, of_more(entries * hidden * size_of::<bf16>()))?,
+            outputs: self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?,
             residual: residual.first(rows.count * hidden),
-            order: self.scratch(Place::Order, of_more(entries * size_of::<i32>()))?,
+            order: self.scratch(Place::Order, entries * size_of::<i32>())?,
             starts: self.scratch(Place::Starts, (MOST_EXPERTS + 1) * size_of::<i32>())?,
+            rule: PickRule {
+                logits: 0,
+                bias: 0,
+                experts: experts.count as i32,
+                picks: picks as i32,
+                normalize: 0,
+                scale: 1.0,
+            },
             rows: rows.count as i32,
-            picks: picks as i32,
-            expert_count: experts.count as i32,
-            reserved: 0,
+            grouped: 0,
+            layout: FewLayout::default(),
+        })
+    }
+
+    fn few_experts(
+        &self,
+        experts: &Experts,
+        rows: usize,
+        params: &mut ExpertParams,
+    ) -> Result<(), DeviceError> {
+        let (gate, down) = (&experts.gate.layout, &experts.down.layout);
+        let slots = (rows * params.rule.picks as usize).min(experts.count);
+        let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
+        let plan = |work: FewWork| {
+            let without_rows = || self.few_plan(FewWork { rows: 0, ..work });
+            self.few_plan(work).or_else(without_rows).expect("a slot for each warp fits into any block")
         };
-        let formats = (experts.gate.layout.format.index(), experts.down.layout.format.index());
-        let blocks = (width.div_ceil(16), hidden.div_ceil(16));
-        let combine = Grid::new(hidden.div_ceil(THREADS), rows.count, THREADS);
-        if few {
-            let (gate_up, down) = few_kernels(formats, rows.count);
-            let slots = entries.min(experts.count);
-            self.launch(gate_up, Grid::new(blocks.0, slots, THREADS), &params)?;
-            if one {
-                return self.launch(down, Grid::new(blocks.1, 1, THREADS), &params);
-            }
-            self.launch(down, Grid::new(blocks.1, slots, THREADS), &params)?;
-            return self.launch(Kernel::CombineExperts, combine, &params);
+        let (grid, layout) = plan(FewWork {
+            format: gate.format,
+            items: slots * strips(gate),
+            pieces: 2,
+            stages: self.few_stages(gate.format),
+            rows: if rows <= KEPT_ROWS { rows } else { 0 },
+            groups: 1,
+        });
+        params.layout = layout;
+        self.launch(few_gate_up(gate.format.index(), rows), grid, params)?;
+        let tasks = slots * down.inputs.div_ceil(CHUNK);
+        if rows == 1 && tasks <= FEW_TASKS {
+            let (grid, layout) = self.one_row_plan(down.format, strips(down), tasks);
+            params.layout = layout;
+            let kernels = [Kernel::DownOneBf16, Kernel::DownOneAffine4, Kernel::DownOneAffine8];
+            return self.launch(kernels[down.format.index()], grid, params);
         }
-        let (gate_up, down) = many_kernels(formats);
-        self.launch(Kernel::GroupEntries, Grid::new(1, 1, 1024), &params)?;
-        self.launch(gate_up, Grid::new(blocks.0.div_ceil(8), experts.count, THREADS), &params)?;
-        self.launch(down, Grid::new(blocks.1.div_ceil(16), experts.count, THREADS), &params)?;
-        self.launch(Kernel::CombineExperts, combine, &params)
+        let (grid, layout) = plan(FewWork {
+            format: down.format,
+            items: slots * strips(down),
+            pieces: 1,
+            stages: self.few_stages(down.format),
+            rows: 0,
+            groups: 1,
+        });
+        params.layout = layout;
+        self.launch(few_down(down.format.index(), rows), grid, params)?;
+        self.combine(down.outputs, rows, params)
+    }
+
+    /// One row's kernel for down: as many warps as there are tasks and a block has room for.
+    fn one_row_plan(&self, format: Format, strips: usize, tasks: usize) -> (Grid, FewLayout) {
+        let work = FewWork { format, items: strips, pieces: 1, stages: 1, rows: 1, groups: 1 };
+        let (mut grid, layout) = self.few_plan(work).expect("a slot for each warp fits into any block");
+        // `TASK_WARPS` of `experts.cuh`.
+        let groups = (tasks.div_ceil(WARPS).min(3)).min(self.room_of_block() / grid.shared).max(1);
+        grid.blocks[0] = strips;
+        grid.threads *= groups;
+        grid.shared *= groups;
+        (grid, layout)
+    }
+
+    fn many_experts(&self, experts: &Experts, rows: usize, params: &ExpertParams) -> Result<(), DeviceError> {
+        let (gate, down) = (&experts.gate.layout, &experts.down.layout);
+        let (gate_up_kernel, down_kernel) = many_kernels((gate.format.index(), down.format.index()));
+        let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
+        // Half of the warps have gate's strips, the others up's.
+        let grid = Grid::new(strips(gate).div_ceil(WARPS / 2), experts.count, THREADS);
+        self.launch(gate_up_kernel, grid.with_shared(many_shared(gate.format)), params)?;
+        let grid = Grid::new(strips(down).div_ceil(WARPS), experts.count, THREADS);
+        self.launch(down_kernel, grid.with_shared(many_shared(down.format)), params)?;
+        self.combine(down.outputs, rows, params)
+    }
+
+    fn combine(&self, hidden: usize, rows: usize, params: &ExpertParams) -> Result<(), DeviceError> {
+        self.launch(Kernel::CombineExperts, Grid::new(hidden.div_ceil(THREADS), rows, THREADS), params)
     }
 }
 
-/// One row's kernel for down adds the picks as well.
-fn few_kernels((gate_up, down): (usize, usize), rows: usize) -> (Kernel, Kernel) {
-    let (gate_up_kernels, down_kernels) = match rows {
-        1 => (
-            [Kernel::GateUp1Bf16, Kernel::GateUp1Affine4, Kernel::GateUp1Affine8],
-            [Kernel::Down1Bf16, Kernel::Down1Affine4, Kernel::Down1Affine8],
-        ),
-        2..=8 => (
-            [Kernel::GateUp1Bf16, Kernel::GateUp1Affine4, Kernel::GateUp1Affine8],
-            [Kernel::DownEach1Bf16, Kernel::DownEach1Affine4, Kernel::DownEach1Affine8],
-        ),
-        _ => (
-            [Kernel::GateUp2Bf16, Kernel::GateUp2Affine4, Kernel::GateUp2Affine8],
-            [Kernel::DownEach2Bf16, Kernel::DownEach2Affine4, Kernel::DownEach2Affine8],
-        ),
+/// Whether kernels pick and sort by themselves for so many rows and picks.
+fn is_few(experts: &Experts, rows: usize, picks: usize) -> bool {
+    few_shape(experts) && (1..=FEW_ROWS).contains(&rows) && rows * picks <= FEW_ENTRIES
+}
+
+/// Whether kernels that keep a chunk a warp take experts of this shape.
+fn few_shape(experts: &Experts) -> bool {
+    let fits = |layout: &Layout| layout.inputs <= FEW_INPUTS && layout.inputs.is_multiple_of(64);
+    fits(&experts.gate.layout) && fits(&experts.down.layout)
+}
+
+fn few_gate_up(format: usize, rows: usize) -> Kernel {
+    let kernels = match rows {
+        0..=8 => [Kernel::GateUpSome1Bf16, Kernel::GateUpSome1Affine4, Kernel::GateUpSome1Affine8],
+        _ => [Kernel::GateUpSome2Bf16, Kernel::GateUpSome2Affine4, Kernel::GateUpSome2Affine8],
     };
-    (gate_up_kernels[gate_up], down_kernels[down])
+    kernels[format]
+}
+
+fn few_down(format: usize, rows: usize) -> Kernel {
+    let kernels = match rows {
+        0..=8 => [Kernel::DownSome1Bf16, Kernel::DownSome1Affine4, Kernel::DownSome1Affine8],
+        _ => [Kernel::DownSome2Bf16, Kernel::DownSome2Affine4, Kernel::DownSome2Affine8],
+    };
+    kernels[format]
 }
 
 fn many_kernels((gate_up, down): (usize, usize)) -> (Kernel, Kernel) {

@@ -33,14 +33,16 @@ impl Image {
 }
 
 /// The kernels' sources by name, in the order in which they are hashed.
-pub fn kernel_sources() -> [(&'static str, &'static str); 10] {
+pub fn kernel_sources() -> [(&'static str, &'static str); 12] {
     [
         ("forerunner.cu", include_str!("../kernels/forerunner.cu")),
         ("common.cuh", include_str!("../kernels/common.cuh")),
         ("weights.cuh", include_str!("../kernels/weights.cuh")),
         ("norm.cuh", include_str!("../kernels/norm.cuh")),
+        ("few.cuh", include_str!("../kernels/few.cuh")),
         ("linear.cuh", include_str!("../kernels/linear.cuh")),
         ("rows.cuh", include_str!("../kernels/rows.cuh")),
+        ("conv.cuh", include_str!("../kernels/conv.cuh")),
         ("experts.cuh", include_str!("../kernels/experts.cuh")),
         ("attention.cuh", include_str!("../kernels/attention.cuh")),
         ("draw.cuh", include_str!("../kernels/draw.cuh")),

@@ -11,6 +11,7 @@ mod device;
 mod draw;
 mod driver;
 mod experts;
+mod few;
 mod images;
 mod limits;
 mod linear;

@@ -5,20 +5,19 @@ use forerunner_tensor::{DeviceError, bf16};
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
+use crate::few::{FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS, staged_tile_bytes};
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::NormFirst;
-use crate::weights::{Matrix, WeightsParam};
+use crate::weights::{Format, Layout, Matrix, WeightsParam};
 
-/// Rows up to which the weights pass each block once; above, rows are cut into blocks of [`MANY_ROWS`].
-const FEW_ROWS: usize = 16;
 /// Rows of a block of the kernels for many rows.
 const MANY_ROWS: usize = 64;
-/// Outputs that a warp has at a time.
-const OUTPUTS: usize = 16;
-/// Warps of a block.
-const WARPS: usize = 8;
-/// Threads of a block.
-const THREADS: usize = 256;
+/// Tiles of inputs that are on their way together, and bytes of a row of them in shared memory: `STAGE_TILES` and
+/// `STAGE_ROW` of `linear.cuh`.
+const STAGE_TILES: usize = 2;
+const STAGE_ROW: usize = STAGE_TILES * 128 + 16;
+/// Rows up to which blocks for few rows read the weights again for every [`FEW_ROWS`] of them.
+const SOME_ROWS: usize = 64;
 
 /// What becomes of a product, numbered as in `linear.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +52,7 @@ struct LinearParams {
     write: i32,
     bias_rows: i32,
     bias_row: i32,
+    layout: FewLayout,
 }
 
 // SAFETY: `LinearParams` of `linear.cuh`.
@@ -71,38 +71,55 @@ impl CudaDevice {
         if rows == 0 {
             return Ok(());
         }
-        let few = rows <= FEW_ROWS;
-        let norm =
-            if few { self.norm_first(x, rows, matrix.layout.inputs, out) } else { NormFirst::default() };
-        let params = LinearParams {
+        let mut params = LinearParams {
             weights: matrix.param(),
             x,
             out,
             logits: bias.logits,
-            norm,
+            norm: NormFirst::default(),
             rows: rows as i32,
             write: write as i32,
             bias_rows: bias.rows as i32,
             bias_row: bias.row as i32,
+            layout: FewLayout::default(),
         };
-        let blocks = matrix.layout.outputs.div_ceil(OUTPUTS);
-        let format = matrix.layout.format.index();
-        if few {
-            let (kernel, columns) = few_kernel(format, rows);
-            let grid = Grid::new(self.even_grid(blocks), rows.div_ceil(8 * columns), THREADS);
+        let Layout { inputs, format, .. } = matrix.layout;
+        let strips = matrix.layout.outputs.div_ceil(STRIP);
+        if let Some((kernel, grid, layout)) = self.few_product(&matrix.layout, rows) {
+            params.layout = layout;
+            if inputs <= FEW_INPUTS && rows <= FEW_ROWS {
+                params.norm = self.norm_first(x, rows, inputs, out);
+            }
             return self.launch(kernel, grid, &params);
         }
-        let kernel = [Kernel::LinearManyBf16, Kernel::LinearManyAffine4, Kernel::LinearManyAffine8][format];
-        self.launch(kernel, Grid::new(rows.div_ceil(MANY_ROWS), blocks.div_ceil(WARPS), THREADS), &params)
+        let kernels = [Kernel::LinearManyBf16, Kernel::LinearManyAffine4, Kernel::LinearManyAffine8];
+        let grid = Grid::new(rows.div_ceil(MANY_ROWS), strips.div_ceil(WARPS), THREADS);
+        self.launch(kernels[format.index()], grid.with_shared(many_shared(format)), &params)
     }
 
-    /// Blocks for `work` pieces: as few rounds of all multiprocessors as there can be, all equally long.
-    pub(crate) fn even_grid(&self, work: usize) -> usize {
-        let most = self.driver.multiprocessors * 2;
-        if work <= self.driver.multiprocessors * 4 {
-            return work.div_ceil(work.div_ceil(self.driver.multiprocessors).max(1));
+    /// The kernel for few rows; none where there are too many or the shape is not one for it.
+    fn few_product(&self, shape: &Layout, rows: usize) -> Option<(Kernel, Grid, FewLayout)> {
+        let Layout { inputs, outputs, format } = *shape;
+        let wide = inputs > FEW_INPUTS;
+        let most = if wide { FEW_ROWS } else { SOME_ROWS };
+        if rows > most || (wide && !inputs.is_multiple_of(64)) {
+            return None;
         }
-        most
+        let work = FewWork {
+            format,
+            items: outputs.div_ceil(STRIP),
+            pieces: inputs.div_ceil(FEW_INPUTS),
+            stages: self.few_stages(format),
+            rows: if wide { 0 } else { rows.min(FEW_ROWS) },
+            groups: 1,
+        };
+        let (mut grid, layout) = self.few_plan(work)?;
+        if wide {
+            // A block has one strip.
+            grid.blocks[0] = work.items;
+        }
+        grid.blocks[1] = rows.div_ceil(FEW_ROWS);
+        Some((few_kernel(format, rows, wide), grid, layout))
     }
 
     pub(crate) fn dense_product(
@@ -117,11 +134,19 @@ impl CudaDevice {
     }
 }
 
-/// The kernel for so few rows, and how many times 8 of them a block has.
-fn few_kernel(format: usize, rows: usize) -> (Kernel, usize) {
-    let (kernels, columns) = match rows {
-        0..=8 => ([Kernel::Linear1Bf16, Kernel::Linear1Affine4, Kernel::Linear1Affine8], 1),
-        _ => ([Kernel::Linear2Bf16, Kernel::Linear2Affine4, Kernel::Linear2Affine8], 2),
+/// Dynamic memory of a block for many rows: that of all `Stages` of `linear.cuh`.
+pub(crate) fn many_shared(format: Format) -> usize {
+    let stages = if format == Format::Bf16 { 2 } else { 3 };
+    stages * (MANY_ROWS * STAGE_ROW + WARPS * STAGE_TILES * staged_tile_bytes(format))
+}
+
+/// The kernel for few rows at a time.
+fn few_kernel(format: Format, rows: usize, wide: bool) -> Kernel {
+    let kernels = match (rows <= 8, wide) {
+        (true, false) => [Kernel::Linear1Bf16, Kernel::Linear1Affine4, Kernel::Linear1Affine8],
+        (false, false) => [Kernel::Linear2Bf16, Kernel::Linear2Affine4, Kernel::Linear2Affine8],
+        (true, true) => [Kernel::LinearWide1Bf16, Kernel::LinearWide1Affine4, Kernel::LinearWide1Affine8],
+        (false, true) => [Kernel::LinearWide2Bf16, Kernel::LinearWide2Affine4, Kernel::LinearWide2Affine8],
     };
-    (kernels[format], columns)
+    kernels[format.index()]
 }

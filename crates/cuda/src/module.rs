@@ -28,6 +28,7 @@ macro_rules! kernels {
 kernels! {
     Embed = "embed",
     RmsNorm = "rms_norm",
+    Route = "route",
     ShortConv = "short_conv",
     Copy = "copy",
     Gate = "gate",
@@ -57,45 +58,59 @@ kernels! {
     Linear2Bf16 = "linear_bf16_2",
     Linear2Affine4 = "linear_affine4_2",
     Linear2Affine8 = "linear_affine8_2",
+    LinearWide1Bf16 = "linear_wide_bf16_1",
+    LinearWide1Affine4 = "linear_wide_affine4_1",
+    LinearWide1Affine8 = "linear_wide_affine8_1",
+    LinearWide2Bf16 = "linear_wide_bf16_2",
+    LinearWide2Affine4 = "linear_wide_affine4_2",
+    LinearWide2Affine8 = "linear_wide_affine8_2",
     LinearManyBf16 = "linear_bf16_many",
     LinearManyAffine4 = "linear_affine4_many",
     LinearManyAffine8 = "linear_affine8_many",
-    RouteBf16 = "route_bf16",
-    RouteAffine4 = "route_affine4",
-    RouteAffine8 = "route_affine8",
-    GateUp1Bf16 = "gate_up_bf16_1",
-    GateUp1Affine4 = "gate_up_affine4_1",
-    GateUp1Affine8 = "gate_up_affine8_1",
-    GateUp2Bf16 = "gate_up_bf16_2",
-    GateUp2Affine4 = "gate_up_affine4_2",
-    GateUp2Affine8 = "gate_up_affine8_2",
+    Conv1Bf16 = "conv_bf16_1",
+    Conv1Affine4 = "conv_affine4_1",
+    Conv1Affine8 = "conv_affine8_1",
+    Conv2Bf16 = "conv_bf16_2",
+    Conv2Affine4 = "conv_affine4_2",
+    Conv2Affine8 = "conv_affine8_2",
+    GateUpSome1Bf16 = "gate_up_some_bf16_1",
+    GateUpSome1Affine4 = "gate_up_some_affine4_1",
+    GateUpSome1Affine8 = "gate_up_some_affine8_1",
+    GateUpSome2Bf16 = "gate_up_some_bf16_2",
+    GateUpSome2Affine4 = "gate_up_some_affine4_2",
+    GateUpSome2Affine8 = "gate_up_some_affine8_2",
     GateUpManyBf16 = "gate_up_bf16_many",
     GateUpManyAffine4 = "gate_up_affine4_many",
     GateUpManyAffine8 = "gate_up_affine8_many",
-    Down1Bf16 = "down_bf16_1",
-    Down1Affine4 = "down_affine4_1",
-    Down1Affine8 = "down_affine8_1",
-    DownEach1Bf16 = "down_each_bf16_1",
-    DownEach1Affine4 = "down_each_affine4_1",
-    DownEach1Affine8 = "down_each_affine8_1",
-    DownEach2Bf16 = "down_each_bf16_2",
-    DownEach2Affine4 = "down_each_affine4_2",
-    DownEach2Affine8 = "down_each_affine8_2",
+    DownOneBf16 = "down_one_bf16",
+    DownOneAffine4 = "down_one_affine4",
+    DownOneAffine8 = "down_one_affine8",
+    DownSome1Bf16 = "down_some_bf16_1",
+    DownSome1Affine4 = "down_some_affine4_1",
+    DownSome1Affine8 = "down_some_affine8_1",
+    DownSome2Bf16 = "down_some_bf16_2",
+    DownSome2Affine4 = "down_some_affine4_2",
+    DownSome2Affine8 = "down_some_affine8_2",
     DownManyBf16 = "down_bf16_many",
     DownManyAffine4 = "down_affine4_many",
     DownManyAffine8 = "down_affine8_many",
 }
 
-/// How many blocks, and threads of a block.
+/// How many blocks, threads of a block, and bytes of its dynamic memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid {
     pub(crate) blocks: [usize; 3],
     pub(crate) threads: usize,
+    pub(crate) shared: usize,
 }
 
 impl Grid {
     pub(crate) fn new(x: usize, y: usize, threads: usize) -> Self {
-        Grid { blocks: [x, y, 1], threads }
+        Grid { blocks: [x, y, 1], threads, shared: 0 }
+    }
+
+    pub(crate) fn with_shared(self, shared: usize) -> Self {
+        Grid { shared, ..self }
     }
 }
 
@@ -141,6 +156,7 @@ impl Module {
             // SAFETY: the module is loaded and the name a C string.
             let found = unsafe { sys::cuModuleGetFunction(&mut function, module, text.as_ptr()) };
             check(found, &format!("looking for the kernel {name}"))?;
+            allow_shared(function, driver.shared_of_block, name)?;
             functions.push(function);
         }
         Ok(Module { module, functions, overlap: options.overlap && major >= 9 })
@@ -169,7 +185,7 @@ impl Module {
             blockDimX: grid.threads as u32,
             blockDimY: 1,
             blockDimZ: 1,
-            sharedMemBytes: 0,
+            sharedMemBytes: grid.shared as u32,
             hStream: driver.stream(),
             attrs: &mut attribute,
             numAttrs: u32::from(self.overlap),
@@ -181,6 +197,24 @@ impl Module {
         let launched = unsafe { sys::cuLaunchKernelEx(&config, function, &mut argument, ptr::null_mut()) };
         check(launched, Kernel::NAMES[kernel as usize])
     }
+}
+
+/// Lets a kernel's blocks have all of the dynamic memory that its own leaves.
+fn allow_shared(function: sys::CUfunction, most: usize, name: &str) -> Result<(), DeviceError> {
+    use sys::CUfunction_attribute_enum as Attribute;
+    let mut own = 0;
+    // SAFETY: the function is loaded and `own` is written.
+    let found = unsafe {
+        sys::cuFuncGetAttribute(&mut own, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function)
+    };
+    check(found, &format!("asking for the memory of the kernel {name}"))?;
+    let rest = most as i32 - own;
+    // SAFETY: the function is loaded.
+    let set = unsafe {
+        let which = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        sys::cuFuncSetAttribute(function, which, rest)
+    };
+    check(set, &format!("setting the memory of the kernel {name}"))
 }
 
 impl Drop for Module {

@@ -5,8 +5,10 @@ use forerunner_tensor::{CONV_RING, ConvRing, DeviceError, bf16};
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
+use crate::few::{FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP};
+use crate::linear::Write;
 use crate::module::{Grid, Kernel, Params};
-use crate::weights::{Matrix, WeightsParam, unsupported};
+use crate::weights::{Format, Matrix, WeightsParam, unsupported};
 
 /// The rows of a forward, as in `rows.cuh`.
 #[repr(C)]
@@ -53,10 +55,10 @@ pub(crate) struct NormParams {
     x: Address,
     weight: Address,
     out: Address,
-    rows: i32,
-    width: i32,
     epsilon: f32,
-    reserved: i32,
+    inverse_width: f32,
+    width: i32,
+    rows: i32,
 }
 
 // SAFETY: `NormParams` of `rows.cuh`.
@@ -70,11 +72,8 @@ pub(crate) struct NormFirst {
     weight: Address,
     out: Address,
     epsilon: f32,
-    reserved: i32,
+    inverse_width: f32,
 }
-
-/// Most rows whose norm may wait for a product.
-const FEW_ROWS: usize = 16;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -90,6 +89,19 @@ struct ConvParams {
 
 // SAFETY: `ConvParams` of `rows.cuh`.
 unsafe impl Params for ConvParams {}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ConvProductParams {
+    weights: WeightsParam,
+    x: Address,
+    norm: NormFirst,
+    layout: FewLayout,
+    conv: ConvParams,
+}
+
+// SAFETY: `ConvProductParams` of `conv.cuh`.
+unsafe impl Params for ConvProductParams {}
 
 /// Rows to copy, as `CopyParams` of `rows.cuh`.
 #[repr(C)]
@@ -149,10 +161,10 @@ impl CudaDevice {
             x: x.first(count * width),
             weight: weight.first(width),
             out: out.first(count * width),
-            rows: count as i32,
-            width: width as i32,
             epsilon,
-            reserved: 0,
+            inverse_width: 1.0 / width as f32,
+            width: width as i32,
+            rows: count as i32,
         };
         self.settle()?;
         if self.in_round.get() && (1..=FEW_ROWS).contains(&count) {
@@ -164,8 +176,7 @@ impl CudaDevice {
     }
 
     fn launch_norm(&self, params: &NormParams) -> Result<(), DeviceError> {
-        let blocks = (params.rows as usize).div_ceil(8);
-        self.launch_rows(Kernel::RmsNorm, Grid::new(blocks, 1, 256), params)
+        self.launch_rows(Kernel::RmsNorm, Grid::new(params.rows as usize, 1, 256), params)
     }
 
     /// Queues the norm that waits, if one does.
@@ -182,7 +193,13 @@ impl CudaDevice {
             return NormFirst::default();
         }
         self.waiting_norm.set(None);
-        NormFirst { raw: norm.x, weight: norm.weight, out: x, epsilon: norm.epsilon, reserved: 0 }
+        NormFirst {
+            raw: norm.x,
+            weight: norm.weight,
+            out: x,
+            epsilon: norm.epsilon,
+            inverse_width: norm.inverse_width,
+        }
     }
 
     pub(crate) fn convolve(
@@ -194,15 +211,7 @@ impl CudaDevice {
         ring: &ConvRing<CudaDevice>,
         out: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
-        let mut params = ConvParams {
-            projected: projected.first(rows.count * 3 * channels),
-            weight: weight.first(channels * 3),
-            ring: ring.gated.address(),
-            out: out.first(rows.count * channels),
-            rows: RowsParam::new(rows),
-            channels: channels as i32,
-            parts: CONVOLVE | WRITE_RING,
-        };
+        let mut params = conv_params(projected, weight, channels, rows, ring, out);
         let grid = Grid::new(channels.div_ceil(256), rows.count, 256);
         if rows.count <= RING_SAFE_ROWS {
             return self.launch_rows(Kernel::ShortConv, grid, &params);
@@ -211,6 +220,41 @@ impl CudaDevice {
         self.launch(Kernel::ShortConv, grid, &params)?;
         params.parts = WRITE_RING;
         self.launch(Kernel::ShortConv, grid, &params)
+    }
+
+    /// The projection and the convolution: one kernel for few rows.
+    pub(crate) fn project_and_convolve(
+        &self,
+        matrix: &Matrix,
+        x: &Buffer<bf16>,
+        weight: &Buffer<bf16>,
+        channels: usize,
+        rows: &forerunner_tensor::Rows<CudaDevice>,
+        ring: &ConvRing<CudaDevice>,
+        projected: &Buffer<bf16>,
+        out: &Buffer<bf16>,
+    ) -> Result<(), DeviceError> {
+        let (inputs, format) = (matrix.layout.inputs, matrix.layout.format);
+        // As in `conv.cuh`.
+        let (groups, stages) = if format == Format::Bf16 { (1, self.few_stages(format)) } else { (3, 1) };
+        let pieces = 3 / groups;
+        let work = FewWork { format, items: channels / STRIP, pieces, stages, rows: rows.count, groups };
+        let shape_fits = inputs <= FEW_INPUTS && channels.is_multiple_of(STRIP);
+        let plan = self.few_plan(work).filter(|_| shape_fits && (1..=FEW_ROWS).contains(&rows.count));
+        let Some((grid, layout)) = plan else {
+            let to = projected.first(rows.count * matrix.layout.outputs);
+            self.dense_product(matrix, x, rows.count, to, Write::Bf16)?;
+            return self.convolve(projected, weight, channels, rows, ring, out);
+        };
+        let x = x.first(rows.count * inputs);
+        let norm = self.norm_first(x, rows.count, inputs, 0);
+        let conv = conv_params(projected, weight, channels, rows, ring, out);
+        let params = ConvProductParams { weights: matrix.param(), x, norm, layout, conv };
+        let kernels = match rows.count {
+            0..=8 => [Kernel::Conv1Bf16, Kernel::Conv1Affine4, Kernel::Conv1Affine8],
+            _ => [Kernel::Conv2Bf16, Kernel::Conv2Affine4, Kernel::Conv2Affine8],
+        };
+        self.launch(kernels[format.index()], grid, &params)
     }
 
     pub(crate) fn copy(&self, count: usize, params: &CopyParams) -> Result<(), DeviceError> {
@@ -225,5 +269,25 @@ impl CudaDevice {
         params: &P,
     ) -> Result<(), DeviceError> {
         if grid.blocks.contains(&0) { Ok(()) } else { self.launch(kernel, grid, params) }
+    }
+}
+
+/// The parameters of a convolution that also writes the ring.
+fn conv_params(
+    projected: &Buffer<bf16>,
+    weight: &Buffer<bf16>,
+    channels: usize,
+    rows: &forerunner_tensor::Rows<CudaDevice>,
+    ring: &ConvRing<CudaDevice>,
+    out: &Buffer<bf16>,
+) -> ConvParams {
+    ConvParams {
+        projected: projected.first(rows.count * 3 * channels),
+        weight: weight.first(channels * 3),
+        ring: ring.gated.address(),
+        out: out.first(rows.count * channels),
+        rows: RowsParam::new(rows),
+        channels: channels as i32,
+        parts: CONVOLVE | WRITE_RING,
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct WeightsParam {
     outputs: i32,
     inputs: i32,
     tiles: i32,
-    group: i32,
+    group_bits: i32,
 }
 
 /// A weight matrix `[outputs, inputs]` on the GPU.
@@ -108,7 +108,7 @@ fn param(layout: &Layout, codes: Address, scales: Address) -> WeightsParam {
         outputs: layout.outputs as i32,
         inputs: layout.inputs as i32,
         tiles: layout.tiles() as i32,
-        group: layout.format.group().unwrap_or(1) as i32,
+        group_bits: layout.format.group().unwrap_or(1).ilog2() as i32,
     }
 }
 
@@ -159,7 +159,7 @@ struct PackParams {
     inputs: i32,
     tiles: i32,
     group: i32,
-    reserved: i32,
+    format: i32,
 }
 
 // SAFETY: `PackParams` of `memory.cuh`.
@@ -301,7 +301,7 @@ impl Loader<'_> {
             inputs: layout.inputs as i32,
             tiles: layout.tiles() as i32,
             group: layout.format.group().unwrap_or(1) as i32,
-            reserved: 0,
+            format: layout.format.index() as i32,
         };
         let (kernel, words) = match layout.format {
             Format::Bf16 => (Kernel::PackBf16, part.rows * layout.inputs / 2),
@@ -363,22 +363,23 @@ fn stored_format(matrix: &HostMatrix<'_>) -> Option<Format> {
         8 => Format::Affine8 { group },
         _ => return None,
     };
-    is_exact(values).then_some(format)
+    (group.is_power_of_two() && is_exact(values)).then_some(format)
 }
 
 /// Whether one fused bf16 product and sum rounds every weight as the fp32 product and sum that is rounded afterwards.
 ///
 /// It does unless a bias is so small beside `scale * code` that fp32 loses it where the product lies between two bf16
 /// values: the product has at most `8 + bits` digits, fp32 has 24. The scale is kept times 64, so that it must not
-/// be near the largest number.
+/// be near the largest number; that of a 4-bit code times 2^129 (`weights.cuh`).
 fn is_exact(values: &AffineValues<'_>) -> bool {
     let smallest = 2f32.powi(values.bits as i32 - 13);
+    let largest = if values.bits == 4 { 0.25 } else { 2f32.powi(100) };
     (0..values.scales.len()).all(|index| {
         let (scale, bias) = (values.scales.get(index), values.biases.get(index));
         let is_bf16 = |value: f32| value.to_bits() & 0xffff == 0;
         is_bf16(scale)
             && is_bf16(bias)
-            && scale.abs() < 2f32.powi(100)
+            && scale.abs() < largest
             && (bias == 0.0 || bias.abs() >= scale.abs() * smallest)
     })
 }
@@ -421,11 +422,12 @@ mod tests {
     fn codes_are_kept_where_kernels_compute_them_exactly() {
         assert_eq!(format_of(&[affine(4, 64, 128, 0.01, -0.07)]), Format::Affine4 { group: 64 });
         assert_eq!(format_of(&[affine(8, 32, 64, 0.01, 0.0)]), Format::Affine8 { group: 32 });
-        // Not all of one format, half a tile, a bias that fp32 would lose, a scale that 64 times is too much.
+        // Not all of one format, half a tile, a bias that fp32 would lose, scales that are too large as they are kept.
         assert_eq!(format_of(&[affine(4, 64, 64, 0.1, 0.1), affine(8, 64, 64, 0.1, 0.1)]), Format::Bf16);
         assert_eq!(format_of(&[affine(4, 32, 96, 0.01, -0.07)]), Format::Bf16);
-        assert_eq!(format_of(&[affine(4, 64, 64, 1.0, 1e-6)]), Format::Bf16);
-        assert_eq!(format_of(&[affine(4, 64, 64, 1e37, 1e37)]), Format::Bf16);
+        assert_eq!(format_of(&[affine(4, 64, 64, 0.1, 1e-6)]), Format::Bf16);
+        assert_eq!(format_of(&[affine(4, 64, 64, 0.25, 1.0)]), Format::Bf16);
+        assert_eq!(format_of(&[affine(8, 64, 64, 1e37, 1e37)]), Format::Bf16);
     }
 
     /// The kernels' fused bf16 product and sum, which rounds once, against the definition, which rounds twice: in the

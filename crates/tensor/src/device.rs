@@ -314,6 +314,23 @@ pub trait Device: Sized + Send + 'static {
         out: &mut Self::Buffer<bf16>,
     );
 
+    /// [`Device::linear`] into `projected` and [`Device::short_conv`] of it: the same bits in `ring` and `out`. A
+    /// device that does both at once leaves nothing in `projected`.
+    fn project_short_conv(
+        &self,
+        matrix: &Self::Matrix,
+        x: &Self::Buffer<bf16>,
+        weight: &Self::Buffer<bf16>,
+        channels: usize,
+        rows: &Rows<Self>,
+        ring: &mut ConvRing<Self>,
+        projected: &mut Self::Buffer<bf16>,
+        out: &mut Self::Buffer<bf16>,
+    ) {
+        self.linear(matrix, x, rows.count, projected);
+        self.short_conv(projected, weight, channels, rows, ring, out);
+    }
+
     /// `residual[count, H]` = `bf16(residual + bf16(down · bf16(silu(g) * u)))` with `g` and `u` the halves of
     /// `bf16(gate_up · x)`; silu and its product are fp32, rounded once.
     fn feed_forward(
@@ -349,6 +366,23 @@ pub trait Device: Sized + Send + 'static {
         rows: &Rows<Self>,
         residual: &mut Self::Buffer<bf16>,
     );
+
+    /// [`Device::route`] and then [`Device::expert_feed_forward`]: the same bits, for devices that do both at once.
+    fn mixture(
+        &self,
+        router: &Self::Matrix,
+        bias: &Self::Buffer<f32>,
+        rule: RouteRule,
+        experts: &Self::Experts,
+        x: &Self::Buffer<bf16>,
+        rows: &Rows<Self>,
+        layer: usize,
+        routing: &mut Routing<Self>,
+        residual: &mut Self::Buffer<bf16>,
+    ) {
+        self.route(router, bias, rule, x, rows, layer, routing);
+        self.expert_feed_forward(experts, routing, rule.picks, x, rows, residual);
+    }
 
     /// Copies `x[R, width]` into columns `offset..offset + width` of `out[R, out_width]`: a tap.
     fn copy_columns(

@@ -88,8 +88,7 @@ impl<D: Device> FeedForward<D> {
         match self {
             FeedForward::Dense(dense) => dense.forward(device, x, rows.count, residual),
             FeedForward::Experts { router, bias, rule, experts } => {
-                device.route(router, bias, *rule, x, rows, layer, routing);
-                device.expert_feed_forward(experts, routing, rule.picks, x, rows, residual);
+                device.mixture(router, bias, *rule, experts, x, rows, layer, routing, residual);
             }
         }
     }

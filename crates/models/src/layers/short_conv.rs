@@ -40,8 +40,8 @@ impl<D: Device> ShortConv<D> {
         mixed: &mut D::Buffer<bf16>,
         residual: &mut D::Buffer<bf16>,
     ) {
-        device.linear(&self.input, x, rows.count, projected);
-        device.short_conv(projected, &self.kernel, self.channels, rows, ring, mixed);
+        let (input, kernel) = (&self.input, &self.kernel);
+        device.project_short_conv(input, x, kernel, self.channels, rows, ring, projected, mixed);
         device.linear_add(&self.output, mixed, rows.count, residual);
     }
 }

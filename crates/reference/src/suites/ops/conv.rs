@@ -1,4 +1,5 @@
-//! `short_conv`: prompts longer than the ring, lanes that resume from it, and rings with stale values.
+//! `short_conv` and `project_short_conv`: prompts longer than the ring, lanes that resume from it, and rings with stale
+//! values.
 
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use forerunner_tensor::{CONV_RING, ConvRing, Device, DeviceError, bf16};
 use super::host::{activations, download, lane_rows, unwritten, upload};
 use super::{RowOp, Visitor};
 use crate::suites::compare::{Bound, Key, Output};
-use crate::suites::inputs::Random;
+use crate::suites::inputs::{Format, MatrixShape, Random};
 use crate::suites::places::{Cut, LaneRows, Layout, Place};
 
 struct ShortConv {
@@ -21,6 +22,21 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
         visitor.operation(&ShortConv::new(channels, &lanes));
     }
     visitor.operation(&ShortConv::new(2048, &[(62, 3), (0, 2)]));
+    for (channels, inputs, format) in [
+        (64, 96, Format::Bf16),
+        (96, 128, Format::Affine(4, 64)),
+        (64, 384, Format::Affine(8, 128)),
+        (72, 64, Format::Affine(4, 32)),
+    ] {
+        let matrix = MatrixShape::new(3 * channels, inputs, format);
+        visitor.operation(&ProjectedConv { conv: ShortConv::new(channels, &lanes), matrix });
+    }
+}
+
+/// The projection before a convolution, with it.
+struct ProjectedConv {
+    conv: ShortConv,
+    matrix: MatrixShape,
 }
 
 impl ShortConv {
@@ -77,19 +93,9 @@ impl RowOp for ShortConv {
         let len = layout.len() * self.channels;
         let mut out = unwritten(device, len)?;
         device.short_conv(&projected, weight, self.channels, &rows, ring, &mut out);
-        let bound = Bound::Bf16 { steps: 2.0 };
-        let convolved = Output::of_rows("convolved", bound, layout, download(device, &out, len)?);
-        let mut gated = self.no_gated_rows();
-        let ring = download(device, &ring.gated, self.ring().len())?;
-        for place in layout {
-            if let Place::Row { lane, position } = *place
-                && !layout.contains(&Place::Row { lane, position: position + CONV_RING })
-            {
-                gated.keys.push(Key::Row { lane, position });
-                gated.values.extend(&ring[self.slot(lane, position)]);
-            }
-        }
-        Ok(vec![convolved, gated])
+        let values = download(device, &out, len)?;
+        let convolved = Output::of_rows("convolved", Bound::Bf16 { steps: 2.0 }, layout, values);
+        Ok(vec![convolved, self.gated_rows(device, ring, layout, Bound::Exact)?])
     }
 
     /// The slots that were written, and that no other slot was.
@@ -99,9 +105,42 @@ impl RowOp for ShortConv {
         (_, ring): &Self::State<D>,
         lengths: &[usize],
     ) -> Result<Vec<Output>, DeviceError> {
+        self.finished(device, ring, lengths, Bound::Exact)
+    }
+}
+
+impl ShortConv {
+    /// What a forward left in the ring, where it is not overwritten.
+    fn gated_rows<D: Device>(
+        &self,
+        device: &D,
+        ring: &ConvRing<D>,
+        layout: &Layout,
+        bound: Bound,
+    ) -> Result<Output, DeviceError> {
+        let mut gated = Output { bound, ..self.no_gated_rows() };
+        let ring = download(device, &ring.gated, self.ring().len())?;
+        for place in layout {
+            if let Place::Row { lane, position } = *place
+                && !layout.contains(&Place::Row { lane, position: position + CONV_RING })
+            {
+                gated.keys.push(Key::Row { lane, position });
+                gated.values.extend(&ring[self.slot(lane, position)]);
+            }
+        }
+        Ok(gated)
+    }
+
+    fn finished<D: Device>(
+        &self,
+        device: &D,
+        ring: &ConvRing<D>,
+        lengths: &[usize],
+        bound: Bound,
+    ) -> Result<Vec<Output>, DeviceError> {
         let before: Vec<f64> = self.ring().into_iter().map(f64::from).collect();
         let mut after = download(device, &ring.gated, before.len())?;
-        let mut gated = self.no_gated_rows();
+        let mut gated = Output { bound, ..self.no_gated_rows() };
         for (lane, rows) in self.lanes.iter().enumerate() {
             for position in rows.start.max(lengths[lane].saturating_sub(CONV_RING))..lengths[lane] {
                 let slot = self.slot(lane, position);
@@ -112,5 +151,53 @@ impl RowOp for ShortConv {
         }
         let strays = before.iter().zip(&after).filter(|(before, after)| before != after).count();
         Ok(vec![gated, Output::exact("stray ring writes", Key::Always, vec![strays as f64])])
+    }
+}
+
+impl RowOp for ProjectedConv {
+    type State<D: Device> = (D::Matrix, <ShortConv as RowOp>::State<D>);
+
+    fn name(&self) -> String {
+        format!("project_short_conv {:?} and {}", self.matrix, self.conv.name())
+    }
+
+    fn lanes(&self) -> Vec<LaneRows> {
+        self.conv.lanes()
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::Chunks
+    }
+
+    fn prepare<D: Device>(&self, device: &D) -> Result<Self::State<D>, DeviceError> {
+        Ok((device.load_matrix(&self.matrix.host(17))?, self.conv.prepare(device)?))
+    }
+
+    fn forward<D: Device>(
+        &self,
+        device: &D,
+        (matrix, (weight, ring)): &mut Self::State<D>,
+        layout: &Layout,
+    ) -> Result<Vec<Output>, DeviceError> {
+        let channels = self.conv.channels;
+        let rows = lane_rows(device, layout)?;
+        let x = upload(device, &activations(18, layout, self.matrix.columns, 2.0))?;
+        let mut projected = unwritten(device, layout.len() * 3 * channels)?;
+        let mut out = unwritten(device, layout.len() * channels)?;
+        device.project_short_conv(matrix, &x, weight, channels, &rows, ring, &mut projected, &mut out);
+        let values = download(device, &out, layout.len() * channels)?;
+        // Each of three products may be a step off before they are multiplied.
+        let bound = Bound::Bf16 { steps: 6.0 };
+        let convolved = Output::of_rows("convolved", bound, layout, values);
+        Ok(vec![convolved, self.conv.gated_rows(device, ring, layout, bound)?])
+    }
+
+    fn finish<D: Device>(
+        &self,
+        device: &D,
+        (_, (_, ring)): &Self::State<D>,
+        lengths: &[usize],
+    ) -> Result<Vec<Output>, DeviceError> {
+        self.conv.finished(device, ring, lengths, Bound::Bf16 { steps: 6.0 })
     }
 }

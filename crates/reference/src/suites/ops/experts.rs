@@ -1,5 +1,5 @@
-//! `route` and `expert_feed_forward`: picks with margins and with exact ties, weights, and the experts'
-//! sum.
+//! `route`, `expert_feed_forward` and both at once as `mixture`: picks with margins and with exact ties, weights, and
+//! the experts' sum.
 
 use forerunner_tensor::{Device, DeviceError, ExpertWeights, NO_LANE, RouteRule, Routing, bf16};
 
@@ -43,9 +43,27 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
         (64, 96, 4, 2, [Format::Bf16; 3]),
         (128, 64, 16, 4, [affine4; 3]),
         (64, 64, 16, 2, [affine4, affine8, Format::Bf16]),
+        // So many rows an expert that they come in large blocks.
+        (64, 128, 4, 2, [affine4; 3]),
+        (64, 64, 3, 2, [affine8; 3]),
     ] {
         visitor.operation(&ExpertFeedForward { hidden, intermediate, experts, picks, formats });
     }
+    for (hidden, intermediate, experts, picks, format) in
+        [(64, 64, 16, 2, Format::Bf16), (128, 64, 16, 4, affine4), (128, 64, 80, 4, affine8)]
+    {
+        let rule = RouteRule { picks, normalize: true, scale: 1.0 };
+        let route = Route { hidden, experts, rule, format: Format::Bf16 };
+        let formats = [format; 3];
+        let experts = ExpertFeedForward { hidden, intermediate, experts, picks, formats };
+        visitor.operation(&Mixture { route, experts });
+    }
+}
+
+/// A layer's router and experts together.
+struct Mixture {
+    route: Route,
+    experts: ExpertFeedForward,
 }
 
 impl Route {
@@ -123,12 +141,7 @@ impl RowOp for Route {
     ) -> Result<Vec<Output>, DeviceError> {
         let rows = lane_rows(device, layout)?;
         let x = upload(device, &self.inputs(layout))?;
-        let len = layout.len() * self.rule.picks;
-        let mut routing = Routing {
-            experts: upload(device, &vec![77i32; len])?,
-            weights: device.allocate(len)?,
-            distinct: upload(device, &[-5i32; LAYERS])?,
-        };
+        let mut routing = unrouted(device, layout.len() * self.rule.picks)?;
         device.route(router, bias, self.rule, &x, &rows, LAYER, &mut routing);
         self.outputs(device, &routing, layout)
     }
@@ -200,4 +213,52 @@ impl RowOp for ExpertFeedForward {
         let values = download(device, &residual, layout.len() * self.hidden)?;
         Ok(vec![Output::of_rows("residual", Bound::Bf16 { steps: 3.0 }, layout, values)])
     }
+}
+
+impl RowOp for Mixture {
+    type State<D: Device> = (<Route as RowOp>::State<D>, D::Experts);
+
+    fn name(&self) -> String {
+        format!("mixture of {} and {}", self.route.name(), self.experts.name())
+    }
+
+    fn lanes(&self) -> Vec<LaneRows> {
+        free_lanes(self.large())
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::Free
+    }
+
+    fn prepare<D: Device>(&self, device: &D) -> Result<Self::State<D>, DeviceError> {
+        Ok((self.route.prepare(device)?, self.experts.prepare(device)?))
+    }
+
+    fn forward<D: Device>(
+        &self,
+        device: &D,
+        ((router, bias), experts): &mut Self::State<D>,
+        layout: &Layout,
+    ) -> Result<Vec<Output>, DeviceError> {
+        let rows = lane_rows(device, layout)?;
+        let x = upload(device, &self.route.inputs(layout))?;
+        let mut residual = upload(device, &activations(25, layout, self.route.hidden, 3.0))?;
+        let mut routing = unrouted(device, layout.len() * self.route.rule.picks)?;
+        let rule = self.route.rule;
+        device.mixture(router, bias, rule, experts, &x, &rows, LAYER, &mut routing, &mut residual);
+        let values = download(device, &residual, layout.len() * self.route.hidden)?;
+        let sum = Output::of_rows("residual", Bound::Bf16 { steps: 3.0 }, layout, values);
+        let mut outputs = self.route.outputs(device, &routing, layout)?;
+        outputs.push(sum);
+        Ok(outputs)
+    }
+}
+
+/// A routing of so many picks that nothing has written.
+fn unrouted<D: Device>(device: &D, picks: usize) -> Result<Routing<D>, DeviceError> {
+    Ok(Routing {
+        experts: upload(device, &vec![77i32; picks])?,
+        weights: device.allocate(picks)?,
+        distinct: upload(device, &[-5i32; LAYERS])?,
+    })
 }

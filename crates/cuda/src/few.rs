@@ -1,0 +1,107 @@
+//! Kernels for few rows: how many blocks, and how a block's memory is shared out (`few.cuh`).
+
+use forerunner_tensor::bf16;
+
+use crate::device::CudaDevice;
+use crate::module::Grid;
+use crate::weights::Format;
+
+/// Rows up to which the weights pass a block once.
+pub(crate) const FEW_ROWS: usize = 16;
+/// Outputs of a strip.
+pub(crate) const STRIP: usize = 16;
+/// Warps of a block.
+pub(crate) const WARPS: usize = 8;
+/// Threads of a block.
+pub(crate) const THREADS: usize = 32 * WARPS;
+/// Inputs of a chunk, which a warp multiplies at a time.
+pub(crate) const CHUNK: usize = 256;
+/// Inputs of which each warp has one chunk.
+pub(crate) const FEW_INPUTS: usize = CHUNK * WARPS;
+/// Tiles of a chunk.
+const TILES: usize = 4;
+/// Bytes of a row's chunk in shared memory, with those that keep rows in different banks: `CHUNK_ROW` of `few.cuh`.
+const CHUNK_ROW: usize = CHUNK * size_of::<bf16>() + 16;
+/// Bytes of shared memory that a kernel's own arrays take at most.
+const OWN_SHARED: usize = 28 << 10;
+/// Bytes of shared memory that a multiprocessor keeps of each block's.
+const SYSTEM_SHARED: usize = 1 << 10;
+
+/// How a block's dynamic memory is shared out, as `FewLayout` of `few.cuh`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FewLayout {
+    warp_bytes: i32,
+    row_bytes: i32,
+}
+
+/// What a kernel for few rows has to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FewWork {
+    pub(crate) format: Format,
+    /// Things that are shared among blocks.
+    pub(crate) items: usize,
+    /// Chunks of each that a warp has.
+    pub(crate) pieces: usize,
+    /// Chunks that a warp has on their way at once, at most.
+    pub(crate) stages: usize,
+    /// Rows that a warp keeps a chunk of.
+    pub(crate) rows: usize,
+    /// Groups of 8 warps that share those rows.
+    pub(crate) groups: usize,
+}
+
+impl CudaDevice {
+    /// Whether blocks may have much shared memory: `ROOMY` of `common.cuh`.
+    pub(crate) fn is_roomy(&self) -> bool {
+        (9..12).contains(&self.driver.capability.0)
+    }
+
+    /// `Slots::STAGES` of `few.cuh`.
+    pub(crate) fn few_stages(&self, format: Format) -> usize {
+        if format == Format::Bf16 && !self.is_roomy() { 1 } else { 2 }
+    }
+
+    /// Bytes of dynamic memory that a block may have.
+    pub(crate) fn room_of_block(&self) -> usize {
+        self.driver.shared_of_block - OWN_SHARED
+    }
+
+    /// The grid and the layout; none where a block's memory is not enough.
+    pub(crate) fn few_plan(&self, work: FewWork) -> Option<(Grid, FewLayout)> {
+        let row_bytes = work.rows * CHUNK_ROW;
+        let slots = work.groups * slot_bytes(work.format);
+        let bytes = |stages: usize| WARPS * (row_bytes + stages * slots);
+        if bytes(work.stages.min(work.pieces)) > self.room_of_block() {
+            return None;
+        }
+        let of_block = bytes(work.stages) + OWN_SHARED + SYSTEM_SHARED;
+        // Registers are enough for three groups.
+        let blocks_of_processor = (self.driver.shared_of_processor / of_block).clamp(1, 3 / work.groups);
+        let blocks = even_grid(work.items, blocks_of_processor * self.driver.multiprocessors);
+        let stages = work.stages.min(work.items.div_ceil(blocks.max(1)) * work.pieces);
+        let shared = bytes(stages);
+        let warp_bytes = row_bytes + stages * slot_bytes(work.format);
+        let layout = FewLayout { warp_bytes: warp_bytes as i32, row_bytes: row_bytes as i32 };
+        Some((Grid::new(blocks, 1, work.groups * THREADS).with_shared(shared), layout))
+    }
+}
+
+/// Bytes of a warp's slot: `Slots::BYTES` of `few.cuh`.
+fn slot_bytes(format: Format) -> usize {
+    TILES * staged_tile_bytes(format)
+}
+
+/// Bytes of a tile in shared memory with its scales: those of `Fragment` of `weights.cuh`.
+pub(crate) fn staged_tile_bytes(format: Format) -> usize {
+    match format {
+        Format::Bf16 => 2048,
+        Format::Affine4 { .. } => 512 + 128,
+        Format::Affine8 { .. } => 1024 + 128,
+    }
+}
+
+/// Blocks for `items`: as few rounds of at most `most` blocks as there can be, all equally long.
+fn even_grid(items: usize, most: usize) -> usize {
+    items.div_ceil(items.div_ceil(most).max(1))
+}
