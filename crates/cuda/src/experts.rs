@@ -19,7 +19,7 @@ pub(crate) const MOST_PICKS: usize = 32;
 const FEW_ENTRIES: usize = 256;
 const FEW_TASKS: usize = 256;
 /// Entries an expert, all experts alike, up to which a block has them all at once; more are cut into blocks of 64 rows.
-const SOME_ENTRIES: usize = 32;
+const SOME_ENTRIES: usize = 8;
 /// Rows that the blocks of few rows' gate and up keep; more are read from where they are, so that more blocks fit.
 const KEPT_ROWS: usize = 4;
 /// Experts up to which kernels for few rows pick by themselves.

@@ -115,6 +115,9 @@ mod cuda {
 
     use super::*;
 
+    /// Rows of a prompt that runs alone beyond those of any device: weights are read and unpacked once for all of them.
+    const MORE_PROMPT_ROWS: usize = 768;
+
     /// The first GPU; an error when there is none that works. It runs the kernels of a file, when one is named.
     pub(crate) fn open_cuda(kernels: Option<&Path>) -> anyhow::Result<CudaDevice> {
         open_cuda_with(kernels, CudaOptions::default())
@@ -135,7 +138,8 @@ mod cuda {
         options: &TargetOptions,
     ) -> anyhow::Result<PlacedTarget> {
         let detail = device.chip().to_owned();
-        load(device, &detail, target, drafter, options)
+        let rows = options.rows + MORE_PROMPT_ROWS;
+        load(device, &detail, target, drafter, &TargetOptions { rows, ..*options })
     }
 }
 

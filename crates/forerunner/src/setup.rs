@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint, TargetConfig, TensorSource};
 use forerunner_engine::{Engine, EngineInfo, TargetOptions};
-use forerunner_lanes::{Calibration, CostTable, Lanes, Options, SystemClock, Target, TokenId};
+use forerunner_lanes::{Calibration, CostTable, Lanes, Limits, Options, SystemClock, Target, TokenId};
 use forerunner_server::SamplingDefaults;
 use forerunner_synth::{GrownCheckpoint, Specification};
 use forerunner_text::{TextModel, Tokenizer};
@@ -201,6 +201,7 @@ pub(crate) fn start(
         // The engine's handle counts who waits; a second limit here could only contradict it.
         max_waiting: 1 << 20,
         calibration: model.calibration()?,
+        idle_prompt_chunk: Some(idle_prompt_chunk(target.limits())),
         force_drafts: flags.force_drafts,
         ..Options::default()
     };
@@ -246,8 +247,17 @@ fn measured_lanes(
 
 /// Rows for a full prompt chunk beside a full window in every lane.
 fn rows(lanes: usize, drafter: Option<&DrafterCheckpoint>) -> usize {
-    let window = 1 + drafter.map_or(0, |drafter| drafter.config().block);
-    Options::default().prompt_chunk + lanes * window
+    Options::default().prompt_chunk + lanes * window(drafter.map_or(0, |drafter| drafter.config().block))
+}
+
+/// Rows of a lane's longest window.
+fn window(block: usize) -> usize {
+    1 + block
+}
+
+/// The longest prompt chunk that has room beside full windows: more than [`rows`] asks for on devices that want it.
+fn idle_prompt_chunk(limits: &Limits) -> usize {
+    limits.rows - limits.lanes * window(limits.block)
 }
 
 fn context(flags: &ModelFlags, config: &TargetConfig) -> anyhow::Result<usize> {

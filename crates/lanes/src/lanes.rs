@@ -29,6 +29,8 @@ pub struct Options {
     /// Most prompt rows of a round, over all prompts: long chunks are cheaper by token, and running replies
     /// wait for them.
     pub prompt_chunk: usize,
+    /// The same while no reply is running; as many where none is named.
+    pub idle_prompt_chunk: Option<usize>,
     /// Sequences that may wait for a lane.
     pub max_waiting: usize,
     /// What rounds and holds cost.
@@ -48,6 +50,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             prompt_chunk: 256,
+            idle_prompt_chunk: None,
             max_waiting: 64,
             costs: CostTable::default(),
             calibration: Calibration::default(),

@@ -135,7 +135,9 @@ impl Plan {
         let eligible = |sequence: &Sequence| suspect.is_none_or(|id| sequence.id == id);
         let Situation { lanes, limits, options, next_turns, round, .. } = *situation;
         let page = if options.planted == Some(Planted::ChunksPastBorders) { usize::MAX } else { limits.page };
-        let room = Room { rows: limits.rows, prompt_rows: options.prompt_chunk, round, page };
+        let prompt_rows = options.prompt_chunk;
+        let idle_rows = options.idle_prompt_chunk.unwrap_or(prompt_rows);
+        let room = Room { rows: limits.rows, prompt_rows, idle_rows, round, page };
         self.next_turns = take_turns(lanes, eligible, next_turns, room, &mut self.turns);
     }
 

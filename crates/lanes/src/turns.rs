@@ -22,6 +22,8 @@ pub(crate) struct Room {
     pub rows: usize,
     /// Most prompt rows: what a running reply waits for at most.
     pub prompt_rows: usize,
+    /// Most prompt rows where no reply runs.
+    pub idle_rows: usize,
     pub round: u64,
     /// Tokens of a page.
     pub page: usize,
@@ -52,7 +54,8 @@ pub(crate) fn take_turns(
         }
     }
 
-    let mut left = room.prompt_rows.min(room.rows - windows);
+    let most = if decoding == 0 { room.idle_rows } else { room.prompt_rows };
+    let mut left = most.min(room.rows - windows);
     for lane in from(first.prefill, lanes.len()) {
         if let Some(sequence) = is(lane, true).filter(|_| left > 0) {
             let rows = chunk_rows(sequence.cached, sequence.rows_due().min(left), room.page);
@@ -134,7 +137,8 @@ mod tests {
         let mut next = NextTurns::default();
         let mut turns = Vec::new();
         let round = |round| {
-            next = take_turns(lanes, |_| true, next, Room { rows, prompt_rows, round, page: 64 }, &mut turns);
+            let room = Room { rows, prompt_rows, idle_rows: prompt_rows, round, page: 64 };
+            next = take_turns(lanes, |_| true, next, room, &mut turns);
             turns.iter().map(|turn| (turn.lane, turn.rows)).collect()
         };
         (0..rounds).map(round).collect()

@@ -247,6 +247,24 @@ fn a_running_reply_moves_with_every_chunk_of_a_long_prompt() {
 }
 
 #[test]
+fn a_prompt_that_runs_alone_may_have_larger_chunks() {
+    let rounds_of_prompt = |running: bool| {
+        let options = Options { prompt_chunk: 8, idle_prompt_chunk: Some(32), ..Options::default() };
+        let mut lanes = scheduler(limits(2), FakeScript::default(), options);
+        if running {
+            lanes.submit(new(2, 60)).unwrap();
+            lanes.step();
+        }
+        let request = new(96, 4);
+        let id = lanes.submit(request.clone()).unwrap();
+        let deliveries = drain(&mut lanes);
+        assert_eq!(text(&deliveries, id), expected(&request));
+        end(&deliveries, id).1.prompt_rounds
+    };
+    assert_eq!((rounds_of_prompt(false), rounds_of_prompt(true)), (3, 12));
+}
+
+#[test]
 fn an_engine_can_own_a_boxed_target_on_another_thread() {
     let target: Box<dyn Target + Send> = Box::new(FakeTarget::new(limits(2), FakeScript::default()));
     let mut lanes = Lanes::new(target, Options::default());
