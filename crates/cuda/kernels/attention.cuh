@@ -79,6 +79,8 @@ struct AttentionParams {
 };
 
 const i32 PARTIAL = HEAD + 2;
+// Partials that are read at a time.
+const i32 MERGED = 8;
 
 // 16 queries: query q is head `q % group` of row `q / group`. Lane (g, t) holds queries g and g + 8.
 struct Queries {
@@ -327,11 +329,22 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
         if (!is_last_block(p.counters + row * p.key_value_heads + key_head, blocks)) return;
         if (merges) {
             const float* from = p.partials + ((u64)my_row * p.query_heads + head) * p.partial_pages * PARTIAL;
-            for (i32 page = 0; page * PAGE < key_end; page++, from += PARTIAL) {
-                float values[8];
+            i32 seen = ceil_div(key_end, PAGE);
+            // A long context has hundreds: many are on their way at once, and merged in order.
+            for (i32 page = 0; page < seen; page += MERGED, from += MERGED * PARTIAL) {
+                float highests[MERGED], weights_of[MERGED], values[MERGED][8];
 #pragma unroll
-                for (int i = 0; i < 8; i++) values[i] = __ldcg(from + 2 + first + i);
-                total.merge(__ldcg(from), __ldcg(from + 1), values);
+                for (int k = 0; k < MERGED; k++) {
+                    const float* of_page = from + (page + k < seen ? k * PARTIAL : 0);
+                    highests[k] = __ldcg(of_page);
+                    weights_of[k] = __ldcg(of_page + 1);
+#pragma unroll
+                    for (int i = 0; i < 8; i++) values[k][i] = __ldcg(of_page + 2 + first + i);
+                }
+#pragma unroll
+                for (int k = 0; k < MERGED; k++) {
+                    if (page + k < seen) total.merge(highests[k], weights_of[k], values[k]);
+                }
             }
         }
     }
