@@ -5,6 +5,7 @@ use forerunner_tensor::{DeviceError, HeadNorms, HeadShape, KeyValuePages, PageTa
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
+use crate::few::FEW_ROWS;
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::RowsParam;
 use crate::scratch::Place;
@@ -14,8 +15,8 @@ use crate::weights::unsupported;
 pub(crate) const HEAD: usize = 64;
 /// Queries of a warp.
 pub(crate) const QUERIES: usize = 16;
-/// Rows up to which blocks share a row's pages.
-const FEW_ROWS: usize = 16;
+/// Rows up to which a row has a block of its own.
+const BLOCK_ROWS: usize = 256;
 /// Floats that a page's sum takes.
 const PARTIAL: usize = HEAD + 2;
 
@@ -99,11 +100,11 @@ impl CudaDevice {
         out: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
         check_shape(shape)?;
-        let few = rows.count <= FEW_ROWS;
+        let few = rows.count <= BLOCK_ROWS;
         let heads = shape.key_value_heads;
         // Enough blocks for two on each multiprocessor.
         let wanted = (2 * self.driver.multiprocessors).div_ceil(rows.count.max(1) * heads);
-        let shares = if few { wanted.min(table.pages_per_lane).max(1) } else { 1 };
+        let shares = if rows.count <= FEW_ROWS { wanted.min(table.pages_per_lane).max(1) } else { 1 };
         let sums =
             if shares > 1 { rows.count * shape.query_heads * table.pages_per_lane * PARTIAL } else { 0 };
         let params = AttentionParams {

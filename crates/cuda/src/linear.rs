@@ -17,7 +17,7 @@ const MANY_ROWS: usize = 64;
 const STAGE_TILES: usize = 2;
 const STAGE_ROW: usize = STAGE_TILES * 128 + 16;
 /// Rows up to which blocks for few rows read the weights again for every [`FEW_ROWS`] of them.
-const SOME_ROWS: usize = 64;
+const SOME_ROWS: usize = 128;
 
 /// What becomes of a product, numbered as in `linear.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,8 +101,15 @@ impl CudaDevice {
     fn few_product(&self, shape: &Layout, rows: usize) -> Option<(Kernel, Grid, FewLayout)> {
         let Layout { inputs, outputs, format } = *shape;
         let wide = inputs > FEW_INPUTS;
-        let most = if wide { FEW_ROWS } else { SOME_ROWS };
-        if rows > most || (wide && !inputs.is_multiple_of(64)) {
+        let row_blocks = rows.div_ceil(FEW_ROWS);
+        let suits = match wide {
+            true => row_blocks == 1 && inputs.is_multiple_of(64),
+            // So small a matrix has too few large blocks.
+            false => {
+                rows <= SOME_ROWS || outputs.div_ceil(STRIP) * row_blocks <= 4 * self.driver.multiprocessors
+            }
+        };
+        if !suits {
             return None;
         }
         let work = FewWork {
@@ -118,7 +125,7 @@ impl CudaDevice {
             // A block has one strip.
             grid.blocks[0] = work.items;
         }
-        grid.blocks[1] = rows.div_ceil(FEW_ROWS);
+        grid.blocks[1] = row_blocks;
         Some((few_kernel(format, rows, wide), grid, layout))
     }
 
