@@ -36,10 +36,6 @@ DEVICE void copy16(u32 to, const void* from, bool present = true) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
-DEVICE void copy8(u32 to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
-}
-
 DEVICE void commit_copies() { asm volatile("cp.async.commit_group;"); }
 
 // Waits for all but the newest `newer` groups of this thread's copies.
