@@ -64,7 +64,10 @@ fn main() -> Result<(), DeviceError> {
     let [read, copied] = device.bandwidth(4 << 30)?;
     println!("{}: reads {:.0} GB/s, copies {:.0} GB/s", device.chip(), read / 1e9, copied / 1e9);
     let mut model = Model::new(&device, format)?;
-    println!("{:.2} GiB allocated at most", device.most_allocated() as f64 / f64::from(1 << 30));
+    println!(
+        "{:.2} GiB allocated at most",
+        device.memory().map_or(0, |memory| memory.most()) as f64 / f64::from(1 << 30)
+    );
     for (rows, lanes, context) in ROUNDS {
         if chosen.is_empty() || chosen.contains(&rows) {
             model.time(&device, rows, lanes, context, read)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use forerunner_tensor::{
     Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart, RopeTable,
-    RoundKey, RouteRule, Routing, Rows, bf16,
+    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, MemoryMeter, PageTable, ReadBackPart,
+    RopeTable, RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
 use crate::buffer::Buffer;
@@ -113,11 +113,6 @@ impl CudaDevice {
         Ok(rates)
     }
 
-    /// Most bytes that this device had allocated at once.
-    pub fn most_allocated(&self) -> usize {
-        self.driver.most_allocated()
-    }
-
     /// Queues a kernel, after the uploads that wait.
     pub(crate) fn launch<P: Params>(
         &self,
@@ -222,6 +217,10 @@ impl Device for CudaDevice {
 
     fn is_asynchronous(&self) -> bool {
         true
+    }
+
+    fn memory(&self) -> Option<MemoryMeter> {
+        Some(self.driver.memory.clone())
     }
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
-use forerunner_tensor::DeviceError;
+use forerunner_tensor::{DeviceError, MemoryMeter};
 
 /// Device memory by its address.
 pub(crate) type Address = u64;
@@ -34,8 +34,7 @@ pub(crate) struct Driver {
     free: RefCell<HashMap<usize, Vec<Address>>>,
     /// Counts what could make a recorded address stale.
     generation: Cell<u64>,
-    allocated: Cell<usize>,
-    most_allocated: Cell<usize>,
+    pub(crate) memory: MemoryMeter,
 }
 
 // SAFETY: the context is made current on whichever thread calls; the handles belong to no thread.
@@ -122,8 +121,7 @@ impl Driver {
             )? as usize,
             free: RefCell::default(),
             generation: Cell::new(0),
-            allocated: Cell::new(0),
-            most_allocated: Cell::new(0),
+            memory: MemoryMeter::default(),
         })
     }
 
@@ -142,11 +140,6 @@ impl Driver {
         self.generation.get()
     }
 
-    /// Most bytes that were allocated at once.
-    pub(crate) fn most_allocated(&self) -> usize {
-        self.most_allocated.get()
-    }
-
     /// `bytes` zeros.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Address, DeviceError> {
         self.enter()?;
@@ -156,8 +149,7 @@ impl Driver {
             Some(address) => address,
             None => self.new_memory(size)?,
         };
-        self.allocated.set(self.allocated.get() + size);
-        self.most_allocated.set(self.most_allocated.get().max(self.allocated.get()));
+        self.memory.add(size as u64);
         // SAFETY: the memory is ours and `size` bytes long.
         check(unsafe { sys::cuMemsetD8Async(address, 0, size, self.stream) }, "clearing memory")?;
         Ok(address)
@@ -181,7 +173,7 @@ impl Driver {
     pub(crate) fn free(&self, address: Address, bytes: usize) {
         self.generation.set(self.generation.get() + 1);
         let size = size_class(bytes);
-        self.allocated.set(self.allocated.get() - size);
+        self.memory.subtract(size as u64);
         if size <= KEPT {
             self.free.borrow_mut().entry(size).or_default().push(address);
             return;

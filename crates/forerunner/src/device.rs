@@ -8,7 +8,7 @@ use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_engine::{DeviceTarget, TargetOptions};
 use forerunner_lanes::{Target, TargetError, TokenId};
-use forerunner_tensor::Device;
+use forerunner_tensor::{Device, MemoryMeter};
 
 use crate::flags::{DeviceName, ModeName, ModelFlags};
 
@@ -31,6 +31,8 @@ pub(crate) struct PlacedTarget {
     pub(crate) target: Box<dyn OpenTarget + Send>,
     /// Device, mode and threads, such as `cpu (avx512, 2 threads)`.
     pub(crate) device: String,
+    /// Counts the device's own memory, where it has any.
+    pub(crate) memory: Option<MemoryMeter>,
 }
 
 /// Puts a target, and its drafter if there is one, on the device that the flags name.
@@ -77,8 +79,9 @@ fn load<D: Device>(
     options: &TargetOptions,
 ) -> anyhow::Result<PlacedTarget> {
     let name = format!("{} ({}, {detail})", device.name(), device.mode());
+    let memory = device.memory();
     let target = DeviceTarget::load(device, target, drafter, options)?;
-    Ok(PlacedTarget { target: Box::new(target), device: name })
+    Ok(PlacedTarget { target: Box::new(target), device: name, memory })
 }
 
 /// What a binary that was built without a device's feature has in its place: nothing.

@@ -10,6 +10,7 @@ use forerunner_engine::{Engine, EngineInfo, TargetOptions};
 use forerunner_lanes::{Calibration, CostTable, Lanes, Limits, Options, SystemClock, Target, TokenId};
 use forerunner_server::SamplingDefaults;
 use forerunner_synth::{GrownCheckpoint, Specification};
+use forerunner_tensor::MemoryMeter;
 use forerunner_text::{TextModel, Tokenizer};
 
 use crate::calibration;
@@ -57,6 +58,8 @@ pub(crate) struct Loaded {
     pub(crate) costs: CostTable,
     pub(crate) text: Arc<TextModel>,
     pub(crate) defaults: SamplingDefaults,
+    /// Counts the device's own memory, where it has any.
+    pub(crate) memory: Option<MemoryMeter>,
 }
 
 /// The directories that the flags name.
@@ -194,7 +197,8 @@ pub(crate) fn start(
     sizes: &Sizes,
     plant: Option<&str>,
 ) -> anyhow::Result<Loaded> {
-    let PlacedTarget { target, device } = model.place(flags, &model.target_options(flags, sizes.lanes)?)?;
+    let PlacedTarget { target, device, memory } =
+        model.place(flags, &model.target_options(flags, sizes.lanes)?)?;
     let target = planted(target, plant)?;
     let stop_tokens = model.stop_tokens();
     let options = Options {
@@ -220,7 +224,7 @@ pub(crate) fn start(
     let tokenizer = Arc::new(text.tokenizer.clone());
     let engine = Engine::start(lanes, tokenizer, info, stop_tokens, sizes.max_waiting)
         .context("starting the engine's thread failed")?;
-    Ok(Loaded { engine, costs, text: Arc::new(text), defaults: sampling_defaults(&paths.target)? })
+    Ok(Loaded { engine, costs, text: Arc::new(text), defaults: sampling_defaults(&paths.target)?, memory })
 }
 
 /// Lanes over a target, with what its rounds cost here: copies are priced by it, with a drafter or without.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 use forerunner_tensor::{
     Accepted, ConvRing, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, ExpertWeights,
-    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, PageTable, ReadBackPart, RopeTable,
-    RoundKey, RouteRule, Routing, Rows, bf16,
+    HeadNorms, HeadShape, HostMatrix, KeyValuePages, MarkovHead, MemoryMeter, PageTable, ReadBackPart,
+    RopeTable, RoundKey, RouteRule, Routing, Rows, bf16,
 };
 
 use crate::buffer::{Buffer, Memory};
@@ -80,11 +80,6 @@ impl GpuDevice {
     /// Whether weights are written straight into memory that shaders read, without a copy.
     pub fn is_unified(&self) -> bool {
         self.driver.is_unified
-    }
-
-    /// Most bytes that this device had allocated at once.
-    pub fn most_allocated(&self) -> u64 {
-        self.driver.most_allocated()
     }
 
     /// Queues a kernel, when its grid has workgroups.
@@ -166,6 +161,10 @@ impl Device for GpuDevice {
 
     fn is_asynchronous(&self) -> bool {
         true
+    }
+
+    fn memory(&self) -> Option<MemoryMeter> {
+        Some(self.driver.memory.clone())
     }
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {

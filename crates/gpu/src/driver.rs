@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use forerunner_tensor::DeviceError;
+use forerunner_tensor::{DeviceError, MemoryMeter};
 
 use crate::NAME;
 
@@ -21,8 +21,7 @@ pub(crate) struct Driver {
     /// How many buffers were dropped: kept bind groups are of an earlier count no longer good.
     generation: AtomicU64,
     next_id: AtomicU32,
-    allocated: AtomicU64,
-    most_allocated: AtomicU64,
+    pub(crate) memory: MemoryMeter,
 }
 
 /// Share of the memory that the system grants this program beyond which nothing more is allocated, in percent.
@@ -71,8 +70,7 @@ impl Driver {
             failure,
             generation: AtomicU64::new(0),
             next_id: AtomicU32::new(0),
-            allocated: AtomicU64::new(0),
-            most_allocated: AtomicU64::new(0),
+            memory: MemoryMeter::default(),
         })
     }
 
@@ -116,25 +114,19 @@ impl Driver {
 
     /// A number that no buffer has had, once `bytes` were allocated for one.
     pub(crate) fn register(&self, bytes: u64) -> u32 {
-        let now = self.allocated.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.most_allocated.fetch_max(now, Ordering::Relaxed);
+        self.memory.add(bytes);
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A buffer is gone.
     pub(crate) fn forget(&self, bytes: u64) {
-        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.subtract(bytes);
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many buffers are gone.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
-    }
-
-    /// Most bytes that were allocated at once.
-    pub(crate) fn most_allocated(&self) -> u64 {
-        self.most_allocated.load(Ordering::Relaxed)
     }
 }
 

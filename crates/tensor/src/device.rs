@@ -3,8 +3,8 @@
 use half::bf16;
 
 use crate::{
-    Accepted, ConvRing, DeviceWindow, DrawRow, DrawTables, Element, HostMatrix, KeyValuePages, PageTable,
-    RopeTable, Rows,
+    Accepted, ConvRing, DeviceWindow, DrawRow, DrawTables, Element, HostMatrix, KeyValuePages, MemoryMeter,
+    PageTable, RopeTable, Rows,
 };
 
 /// What can go wrong on a device.
@@ -189,6 +189,11 @@ pub trait Device: Sized + Send + 'static {
 
     /// Whether queued work runs while the caller goes on, so that a second round may be queued behind the first.
     fn is_asynchronous(&self) -> bool;
+
+    /// Counts what is allocated, on devices with memory of their own to count.
+    fn memory(&self) -> Option<MemoryMeter> {
+        None
+    }
 
     // ── memory ──
 

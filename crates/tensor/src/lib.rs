@@ -8,6 +8,7 @@ mod draw;
 mod element;
 mod launch;
 mod matrix;
+mod memory;
 mod rows;
 
 pub use device::{
@@ -18,6 +19,7 @@ pub use draw::{DrawRow, DrawTables, FLAG_COUNTS, FLAG_LOGIT_BIAS, PROMPT_SEEN};
 pub use element::Element;
 pub use launch::LaunchLimit;
 pub use matrix::{AffineValues, HostMatrix, MatrixValues, Scales, affine_value};
+pub use memory::MemoryMeter;
 pub use rows::{
     Accepted, CONV_RING, ConvRing, DeviceWindow, KeyValuePages, NO_LANE, PAGE, PageTable, RopeTable, Rows,
 };

@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use forerunner_engine::{Engine, EngineHandle, Event, Reply, Request, Statistics, StopRule};
 use forerunner_lanes::{CostTable, SamplingRule, TokenId};
+use forerunner_tensor::MemoryMeter;
 use forerunner_text::TextModel;
 use serde_json::{Value, json};
 
@@ -25,6 +26,7 @@ pub(crate) struct LocalEngine {
     /// Bytes of weights that a plain decode step reads.
     pub(crate) decode_bytes: usize,
     checkpoints: Value,
+    memory: Option<MemoryMeter>,
 }
 
 impl LocalEngine {
@@ -47,12 +49,18 @@ impl LocalEngine {
             costs: loaded.costs,
             decode_bytes,
             checkpoints,
+            memory: loaded.memory,
         })
     }
 
     /// Submits requests and looks at the engine.
     pub(crate) fn handle(&self) -> EngineHandle {
         self.engine.handle()
+    }
+
+    /// Counts the device's own memory, where it has any.
+    pub(crate) fn memory(&self) -> Option<&MemoryMeter> {
+        self.memory.as_ref()
     }
 
     /// Tells a receipt what runs, and on what.
@@ -63,6 +71,7 @@ impl LocalEngine {
         receipt.set("drafter_id", info.drafter.clone());
         receipt.set("device", info.device.clone());
         receipt.set("context", info.context);
+        receipt.set("loaded_device_memory_bytes", self.memory.as_ref().map(MemoryMeter::now));
         receipt.set("checkpoints", self.checkpoints.clone());
         let rounds = [1, 2, 4, 8, 10, 16].map(|rows| (rows, self.costs.round_ms(rows)));
         let holds = [1, 3, 5, 7, 9].map(|depth| (depth, self.costs.hold_ms(1, depth)));

@@ -1,18 +1,19 @@
 //! One prompt length: first tokens cold and cached, decode plain and drafted, gaps between rounds, memory.
 
 use forerunner_engine::EngineHandle;
+use forerunner_tensor::MemoryMeter;
 use serde_json::{Value, json};
 
 use super::Source;
 use crate::bench::equality::Equality;
-use crate::bench::local::{self, LocalPrompt, LocalReply, ReplySettings};
+use crate::bench::local::{self, LocalEngine, LocalPrompt, LocalReply, ReplySettings};
 
 use crate::bench::statistics::{Spread, percentile};
 use crate::bench::timings::{self, Timing};
 use crate::machine;
 
 /// Above the rows.
-pub(super) const COLUMNS: &str = "  prompt  first token, ms: cold  cached  drafted: cold  cached  prompt tok/s  decode tok/s  drafted  tokens/round  gap, ms  peak, MiB  drafted = plain  cached = cold";
+pub(super) const COLUMNS: &str = "  prompt  first token, ms: cold  cached  drafted: cold  cached  prompt tok/s  decode tok/s  drafted  tokens/round  gap, ms  peak, MiB  on the device  drafted = plain  cached = cold";
 
 /// What a length has found.
 pub(super) struct Length {
@@ -24,6 +25,7 @@ pub(super) struct Length {
     /// Mean host time between two rounds, in milliseconds.
     round_gap_ms: Option<f64>,
     peak_memory_bytes: Option<u64>,
+    peak_device_memory_bytes: Option<u64>,
 }
 
 /// The plain replies of a length, or the drafted ones.
@@ -35,13 +37,17 @@ struct Side {
 impl Length {
     /// Each round has a new prompt for each side, asked twice, and one of them by the other side too.
     pub(super) fn run(
-        engine: &EngineHandle,
+        local: &LocalEngine,
         tokens: usize,
         rounds: usize,
         source: &mut Source,
         settings: &ReplySettings,
     ) -> anyhow::Result<Length> {
         machine::forget_peak_memory();
+        if let Some(memory) = local.memory() {
+            memory.forget_most();
+        }
+        let engine = local.handle();
         let before = engine.counts().totals;
         let mut length = Length {
             tokens,
@@ -51,16 +57,18 @@ impl Length {
             cached_is_cold: Equality::default(),
             round_gap_ms: None,
             peak_memory_bytes: None,
+            peak_device_memory_bytes: None,
         };
         for _ in 0..rounds {
             let prompts = [source.next(tokens), source.next(tokens)];
-            length.round(engine, &prompts, settings)?;
+            length.round(&engine, &prompts, settings)?;
         }
         let totals = engine.counts().totals;
         let gaps = totals.round_gaps - before.round_gaps;
         let time = totals.round_gap.saturating_sub(before.round_gap);
         length.round_gap_ms = (gaps > 0).then(|| time.as_secs_f64() * 1e3 / gaps as f64);
         length.peak_memory_bytes = machine::peak_memory_bytes();
+        length.peak_device_memory_bytes = local.memory().map(MemoryMeter::most);
         Ok(length)
     }
 
@@ -92,9 +100,12 @@ impl Length {
             None => "-".into(),
         };
         let gap = self.round_gap_ms.map_or_else(|| "-".into(), |gap| format!("{gap:.4}"));
-        let peak = self.peak_memory_bytes.map_or_else(|| "-".into(), |bytes| (bytes >> 20).to_string());
+        let mebibytes =
+            |bytes: Option<u64>| bytes.map_or_else(|| "-".into(), |bytes: u64| (bytes >> 20).to_string());
+        let peak = mebibytes(self.peak_memory_bytes);
+        let on_device = mebibytes(self.peak_device_memory_bytes);
         format!(
-            "{:>8} {:>22} {:>7} {:>14} {:>7} {:>13} {:>13} {:>8} {:>13.2} {gap:>8} {peak:>10}  {:>15}  {:>13}",
+            "{:>8} {:>22} {:>7} {:>14} {:>7} {:>13} {:>13} {:>8} {:>13.2} {gap:>8} {peak:>10} {on_device:>14}  {:>15}  {:>13}",
             self.tokens,
             cell(self.plain.first_token(false), 1e3, 1),
             cell(self.plain.first_token(true), 1e3, 1),
@@ -119,6 +130,7 @@ impl Length {
             "cached_is_cold": self.cached_is_cold.to_json(),
             "round_gap_ms": self.round_gap_ms,
             "peak_memory_bytes": self.peak_memory_bytes,
+            "peak_device_memory_bytes": self.peak_device_memory_bytes,
         })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
     writeln!(out, "{}\n{}", banner(handle.info()), length::COLUMNS)?;
     let mut lengths = Vec::new();
     for tokens in &flags.lengths {
-        let length = Length::run(&handle, *tokens as usize, flags.rounds.into(), &mut source, &settings)?;
+        let length = Length::run(&engine, *tokens as usize, flags.rounds.into(), &mut source, &settings)?;
         writeln!(out, "{}", length.row())?;
         lengths.push(length);
     }

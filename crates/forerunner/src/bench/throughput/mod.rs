@@ -8,6 +8,7 @@ use std::io::Write;
 
 use anyhow::ensure;
 use forerunner_engine::EngineHandle;
+use forerunner_tensor::MemoryMeter;
 use serde_json::{Value, json};
 
 use super::equality::ensure_all;
@@ -49,6 +50,7 @@ pub(crate) fn throughput(flags: &ThroughputFlags) -> anyhow::Result<()> {
         writeln!(out, "{decode}")?;
     }
     receipt.set("decode", decode.map_or(Value::Null, |decode| decode.to_json()));
+    receipt.set("peak_device_memory_bytes", engine.memory().map(MemoryMeter::most));
     finish(receipt, &cells, alone, flags)
 }
 
