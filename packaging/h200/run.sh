@@ -6,8 +6,7 @@
 #     bash run.sh --list [SECTION ...]         # the command lines alone
 #
 # A section is a few steps. Each has a time limit; one that fails is told, and the next one runs. DIR, or $OUT, gets log.txt,
-# summary.txt and results.tar.gz, packed anew after every step: receipts and outputs, a file each. Three files, because the
-# machine that this was written for gives back eight.
+# summary.txt and results.tar.gz, packed anew after every step: receipts and outputs, a file each.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -22,7 +22,7 @@ const PROGRAMS: [&str; 3] = ["forerunner", "examples/rounds", "examples/host_tim
 /// What is packed beside the script.
 const ARCHIVE: &str = "programs.tar.xz";
 
-/// What travels to the machine has at most 64 MiB, the checkout among it, which has 36.
+/// Small enough to be sent along with a checkout, whose files have 36 MiB.
 const ARCHIVE_BYTES_MAX: u64 = 27 << 20;
 
 /// Builds, packs, and copies both files to a folder if one is named.
