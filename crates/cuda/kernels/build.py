@@ -23,6 +23,8 @@ SOURCES = [
 ]
 # Bytes that a kernel may spill: a few registers around its loops, none in them.
 MOST_SPILLED = 64
+# Bytes of shared memory that a kernel's own arrays may take: `OWN_SHARED` of crates/cuda/src/few.rs.
+MOST_SHARED = 28 << 10
 OPTIONS = ["--fmad=false", "--std=c++17", "-default-device", "--ptxas-options=-v", f"--include-path={KERNELS}"]
 
 
@@ -71,9 +73,11 @@ def fetch(size_of, get, program):
 
 
 def resources(log):
-    """Kernel, registers and spilled bytes, from the compiler's log."""
-    pattern = r"entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers"
-    return [(name, int(registers), int(spilled)) for name, spilled, registers in re.findall(pattern, log, re.S)]
+    """Kernel, registers, spilled bytes and those of its own shared arrays, from the compiler's log."""
+    pattern = r"entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers([^\n]*)"
+    shared = lambda rest: int((re.search(r"(\d+) bytes smem", rest) or [0, 0])[1])
+    found = re.findall(pattern, log, re.S)
+    return [(name, int(registers), int(spilled), shared(rest)) for name, spilled, registers, rest in found]
 
 
 def main():
@@ -85,9 +89,10 @@ def main():
     for target in targets:
         image, log = compile_for(nvrtc, target)
         used = resources(log)
-        most = max(used, key=lambda kernel: kernel[1], default=("none", 0, 0))
+        most = max(used, key=lambda kernel: kernel[1], default=("none", 0, 0, 0))
         print(f"{target}: {len(image)} bytes, {len(used)} kernels, most registers {most[1]} in {most[0]}", flush=True)
-        faults += [f"{target} {name} spills {spilled} bytes" for name, _, spilled in used if spilled > MOST_SPILLED]
+        faults += [f"{target} {name} spills {spilled} bytes" for name, _, spilled, _ in used if spilled > MOST_SPILLED]
+        faults += [f"{target} {name} shares {shared} bytes" for name, _, _, shared in used if shared > MOST_SHARED]
         file = BUILT / f"{target}.{'ptx' if target.startswith('compute') else 'cubin'}"
         if not check:
             BUILT.mkdir(exist_ok=True)

@@ -102,15 +102,11 @@ DEVICE void conv_few(const ConvProductParams& p) {
     }
 }
 
-#define CONV_FEW(format, name, columns, groups) \
-    KERNEL __launch_bounds__(256 * groups, groups == 1 ? 3 : 1) \
+// Three where the weights that are on their way then leave room for other blocks. As in crates/cuda/src/rows.rs.
+#define CONV_GROUPS(format) (format == BF16 ? 1 : 3)
+#define CONV_FEW(format, name, columns) \
+    KERNEL __launch_bounds__(256 * CONV_GROUPS(format), CONV_GROUPS(format) == 1 ? 3 : 1) \
     conv_##name##_##columns(const __grid_constant__ ConvProductParams p) { \
-        conv_few<format, columns, groups>(p); \
+        conv_few<format, columns, CONV_GROUPS(format)>(p); \
     }
-// Groups as in crates/cuda/src/rows.rs: three where the weights that are on their way then leave room for other blocks.
-CONV_FEW(BF16, bf16, 1, 1)
-CONV_FEW(BF16, bf16, 2, 1)
-CONV_FEW(AFFINE4, affine4, 1, 3)
-CONV_FEW(AFFINE4, affine4, 2, 3)
-CONV_FEW(AFFINE8, affine8, 1, 3)
-CONV_FEW(AFFINE8, affine8, 2, 3)
+EACH_FORMAT_AND_COLUMNS(CONV_FEW)

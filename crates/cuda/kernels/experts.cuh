@@ -477,15 +477,8 @@ DEVICE void down_one(const ExpertParams& p) {
     }
 #define EXPERTS_ONE(format, name) \
     KERNEL __launch_bounds__(32 * TASK_WARPS, 1) down_one_##name(const __grid_constant__ ExpertParams p) { down_one<format>(p); }
-EXPERTS_ONE(BF16, bf16)
-EXPERTS_ONE(AFFINE4, affine4)
-EXPERTS_ONE(AFFINE8, affine8)
-EXPERTS_SOME(BF16, bf16, 1)
-EXPERTS_SOME(BF16, bf16, 2)
-EXPERTS_SOME(AFFINE4, affine4, 1)
-EXPERTS_SOME(AFFINE4, affine4, 2)
-EXPERTS_SOME(AFFINE8, affine8, 1)
-EXPERTS_SOME(AFFINE8, affine8, 2)
+EACH_FORMAT(EXPERTS_ONE)
+EACH_FORMAT_AND_COLUMNS(EXPERTS_SOME)
 
 // The entries in order of experts, by one block.
 KERNEL __launch_bounds__(1024) group_entries(const __grid_constant__ ExpertParams p) {
@@ -603,9 +596,7 @@ DEVICE void down_many(const ExpertParams& p) {
     KERNEL __launch_bounds__(256, 2) down_##name##_many(const __grid_constant__ ExpertParams p) { \
         down_many<format>(p); \
     }
-EXPERTS_MANY(BF16, bf16)
-EXPERTS_MANY(AFFINE4, affine4)
-EXPERTS_MANY(AFFINE8, affine8)
+EACH_FORMAT(EXPERTS_MANY)
 
 // Many rows: adds the picks of each row to the residual.
 KERNEL combine_experts(const __grid_constant__ ExpertParams p) {

@@ -125,12 +125,7 @@ DEVICE void linear_wide(const LinearParams& p) {
     KERNEL __launch_bounds__(256, 3) linear_wide_##name##_##columns(const __grid_constant__ LinearParams p) { \
         linear_wide<format, columns>(p); \
     }
-LINEAR_FEW(BF16, bf16, 1)
-LINEAR_FEW(BF16, bf16, 2)
-LINEAR_FEW(AFFINE4, affine4, 1)
-LINEAR_FEW(AFFINE4, affine4, 2)
-LINEAR_FEW(AFFINE8, affine8, 1)
-LINEAR_FEW(AFFINE8, affine8, 2)
+EACH_FORMAT_AND_COLUMNS(LINEAR_FEW)
 
 // Many rows: a block has 64 rows, and each of its warps a strip. A warp runs the chunks of its strip one after another,
 // which is the order in which `linear_few` adds them.
@@ -146,7 +141,7 @@ const i32 MANY_COLUMNS = MANY_ROWS / 8;
 // Inputs on their way: rows of activations, then the weights of each warp.
 template <int FORMAT> struct Stages {
     // As in crates/cuda/src/linear.rs.
-    static const i32 COUNT = FORMAT == BF16 ? 2 : 3;
+    static const i32 COUNT = FORMAT == AFFINE4 || (FORMAT == AFFINE8 && ROOMY) ? 3 : 2;
     static const i32 STRIP = STAGE_TILES * (Fragment<FORMAT>::BYTES + Fragment<FORMAT>::SCALE_BYTES);
     static const i32 BYTES = MANY_ROWS * STAGE_ROW + WARPS * STRIP;
 
@@ -289,6 +284,4 @@ DEVICE void linear_many(const LinearParams& p) {
     KERNEL __launch_bounds__(256, 2) linear_##name##_many(const __grid_constant__ LinearParams p) { \
         linear_many<format>(p); \
     }
-LINEAR_MANY(BF16, bf16)
-LINEAR_MANY(AFFINE4, affine4)
-LINEAR_MANY(AFFINE8, affine8)
+EACH_FORMAT(LINEAR_MANY)

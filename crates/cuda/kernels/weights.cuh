@@ -26,6 +26,13 @@ struct Weights {
 
 enum Format { BF16 = 0, AFFINE4 = 1, AFFINE8 = 2 };
 
+// Kernels of every format, and of every format for 8 and for 16 rows.
+#define EACH_FORMAT(MACRO) MACRO(BF16, bf16) MACRO(AFFINE4, affine4) MACRO(AFFINE8, affine8)
+#define EACH_FORMAT_AND_COLUMNS(MACRO) \
+    MACRO(BF16, bf16, 1) MACRO(BF16, bf16, 2) \
+    MACRO(AFFINE4, affine4, 1) MACRO(AFFINE4, affine4, 2) \
+    MACRO(AFFINE8, affine8, 1) MACRO(AFFINE8, affine8, 2)
+
 const i32 TILES_OF_CHUNK = 4;
 
 DEVICE i32 chunks_of(const Weights& w) { return ceil_div(w.tiles, TILES_OF_CHUNK); }
@@ -41,7 +48,7 @@ DEVICE void commit_copies() { asm volatile("cp.async.commit_group;"); }
 // Waits for all but the newest `newer` groups of this thread's copies.
 template <int NEWER> DEVICE void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(NEWER) : "memory"); }
 
-// Weights pass through shared memory: the tiles of a chunk (or one tile) behind each other, each lane's own 16 bytes at a
+// Weights pass through shared memory: the tiles that were fetched together behind each other, each lane's own 16 bytes at a
 // time, then the scales that they share, SCALE_BYTES for a tile's at most. `fetch` begins the copies of a tile's codes,
 // `load` reads what has arrived.
 template <int FORMAT> struct Fragment;
@@ -122,12 +129,8 @@ template <> struct Fragment<AFFINE8> {
         scales = *(const uint2*)scales_from;
     }
 
-    static __device__ __forceinline__ u32 word(const uint4& words, int step) {
-        return step == 0 ? words.x : step == 1 ? words.y : step == 2 ? words.z : words.w;
-    }
-
     __device__ __forceinline__ void step(int step, u32 (&a)[4]) const {
-        u32 first = word(codes[0], step), second = word(codes[1], step);
+        u32 first = word_of(codes[0], step), second = word_of(codes[1], step);
         a[0] = dequantize8(first, scales.x);
         a[1] = dequantize8(second, scales.y);
         a[2] = dequantize8(first >> 8, scales.x);
@@ -144,11 +147,7 @@ struct Inputs {
         halves[1] = ((const uint4*)from)[1];
     }
 
-    __device__ __forceinline__ u32 pair(int index) const {
-        const uint4& half = halves[index / 4];
-        int rest = index % 4;
-        return rest == 0 ? half.x : rest == 1 ? half.y : rest == 2 ? half.z : half.w;
-    }
+    __device__ __forceinline__ u32 pair(int index) const { return word_of(halves[index / 4], index % 4); }
 };
 
 // Begins the copies of `count` tiles from `first` on of a strip (16 outputs), and of their scales. `first` is where a

@@ -103,7 +103,7 @@ impl CudaDevice {
         let few = rows.count <= BLOCK_ROWS;
         let heads = shape.key_value_heads;
         // Enough blocks for two on each multiprocessor.
-        let wanted = (2 * self.driver.multiprocessors).div_ceil(rows.count.max(1) * heads);
+        let wanted = (2 * self.driver.resources.multiprocessors).div_ceil(rows.count.max(1) * heads);
         let shares = if rows.count <= FEW_ROWS { wanted.min(table.pages_per_lane).max(1) } else { 1 };
         let sums =
             if shares > 1 { rows.count * shape.query_heads * table.pages_per_lane * PARTIAL } else { 0 };

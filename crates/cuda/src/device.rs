@@ -101,7 +101,7 @@ impl CudaDevice {
                 self.driver.wait()?;
                 let start = std::time::Instant::now();
                 for _ in 0..4 {
-                    let grid = Grid::new(8 * self.driver.multiprocessors, 1, 512);
+                    let grid = Grid::new(8 * self.driver.resources.multiprocessors, 1, 512);
                     self.launch(Kernel::Bandwidth, grid, &params)?;
                 }
                 self.driver.wait()?;

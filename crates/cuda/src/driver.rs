@@ -8,6 +8,8 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use forerunner_tensor::{DeviceError, MemoryMeter};
 
+use crate::few::Chip;
+
 /// Device memory by its address.
 pub(crate) type Address = u64;
 
@@ -25,12 +27,8 @@ pub(crate) struct Driver {
     pub(crate) chip: String,
     /// Compute capability.
     pub(crate) capability: (i32, i32),
-    /// Streaming multiprocessors.
-    pub(crate) multiprocessors: usize,
-    /// Bytes of shared memory that a block may have.
-    pub(crate) shared_of_block: usize,
-    /// Bytes of shared memory of a multiprocessor.
-    pub(crate) shared_of_processor: usize,
+    /// What its blocks share.
+    pub(crate) resources: Chip,
     free: RefCell<HashMap<usize, Vec<Address>>>,
     /// Counts what could make a recorded address stale.
     generation: Cell<u64>,
@@ -106,19 +104,20 @@ impl Driver {
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
         );
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize;
+        let size = |which| attribute(which).map(|value| value as usize);
+        let resources = Chip {
+            multiprocessors: size(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_of_block: size(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            shared_of_processor: size(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+            is_roomy: (9..12).contains(&capability.0),
+        };
         Ok(Driver {
             context,
             stream,
             ordinal: device,
             chip: chip_name(device)?,
             capability,
-            multiprocessors,
-            shared_of_block: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?
-                as usize,
-            shared_of_processor: attribute(
-                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-            )? as usize,
+            resources,
             free: RefCell::default(),
             generation: Cell::new(0),
             memory: MemoryMeter::default(),

@@ -5,7 +5,7 @@ use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
-use crate::few::{CHUNK, FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS};
+use crate::few::{CHUNK, Chip, FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS};
 use crate::linear::{Write, many_shared};
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::RowsParam;
@@ -173,15 +173,17 @@ impl CudaDevice {
         routing: &Routing<CudaDevice>,
         residual: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
-        if !is_few(experts, rows.count, rule.picks) || experts.count > FEW_EXPERTS {
+        let plan = self.some_plan(experts, rows.count, rule.picks);
+        let picks_itself = is_few(rows.count, rule.picks) && experts.count <= FEW_EXPERTS;
+        let Some(plan) = plan.filter(|_| picks_itself) else {
             self.route_rows(router, bias, rule, x, rows, layer, routing)?;
             return self.picked_feed_forward(experts, routing, rule.picks, x, rows, residual);
-        }
+        };
         let picks = self.router_logits(router, bias, rule, x, rows)?;
         let mut params = self.expert_params(experts, routing, rule.picks, x, rows, residual)?;
         params.rule = picks;
         params.distinct = routing.distinct.span(layer, 1);
-        self.few_experts(experts, rows.count, &mut params)
+        self.some_experts(&plan, experts, params)
     }
 
     /// Runs the experts that rows have picked.
@@ -198,15 +200,15 @@ impl CudaDevice {
             return Ok(());
         }
         let mut params = self.expert_params(experts, routing, picks, x, rows, residual)?;
-        if is_few(experts, rows.count, picks) {
-            return self.few_experts(experts, rows.count, &mut params);
+        let plan = self.some_plan(experts, rows.count, picks);
+        if let Some(plan) = plan.as_ref().filter(|_| is_few(rows.count, picks)) {
+            return self.some_experts(plan, experts, params);
         }
         self.launch(Kernel::GroupEntries, Grid::new(1, 1, 1024), &params)?;
         params.grouped = 1;
-        if few_shape(experts) && rows.count * picks <= SOME_ENTRIES * experts.count {
-            self.few_experts(experts, rows.count, &mut params)
-        } else {
-            self.many_experts(experts, rows.count, &params)
+        match plan.filter(|_| rows.count * picks <= SOME_ENTRIES * experts.count) {
+            Some(plan) => self.some_experts(&plan, experts, params),
+            None => self.many_experts(experts, &params),
         }
     }
 
@@ -249,71 +251,72 @@ impl CudaDevice {
         })
     }
 
-    fn few_experts(
-        &self,
-        experts: &Experts,
-        rows: usize,
-        params: &mut ExpertParams,
-    ) -> Result<(), DeviceError> {
+    /// Kernels for some rows an expert; none where the shape is not one for them or a block has no room.
+    fn some_plan(&self, experts: &Experts, rows: usize, picks: usize) -> Option<SomePlan> {
         let (gate, down) = (&experts.gate.layout, &experts.down.layout);
-        let slots = (rows * params.rule.picks as usize).min(experts.count);
+        let fits = |layout: &Layout| layout.inputs <= FEW_INPUTS && layout.inputs.is_multiple_of(64);
+        if !(fits(gate) && fits(down)) {
+            return None;
+        }
+        let chip = &self.driver.resources;
+        let slots = (rows * picks).min(experts.count);
         let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
-        let plan = |work: FewWork| {
-            let without_rows = || self.few_plan(FewWork { rows: 0, ..work });
-            self.few_plan(work).or_else(without_rows).expect("a slot for each warp fits into any block")
-        };
-        let (grid, layout) = plan(FewWork {
+        let work = FewWork {
             format: gate.format,
             items: slots * strips(gate),
             pieces: 2,
-            stages: self.few_stages(gate.format),
+            stages: chip.few_stages(gate.format),
             rows: if rows <= KEPT_ROWS { rows } else { 0 },
             groups: 1,
-        });
-        params.layout = layout;
-        self.launch(few_gate_up(gate.format.index(), rows), grid, params)?;
+        };
+        let gate_up = chip.few_plan(work).or_else(|| chip.few_plan(FewWork { rows: 0, ..work }))?;
         let tasks = slots * down.inputs.div_ceil(CHUNK);
         if rows == 1 && tasks <= FEW_TASKS {
-            let (grid, layout) = self.one_row_plan(down.format, strips(down), tasks);
-            params.layout = layout;
-            let kernels = [Kernel::DownOneBf16, Kernel::DownOneAffine4, Kernel::DownOneAffine8];
-            return self.launch(kernels[down.format.index()], grid, params);
+            let down = one_row_plan(chip, down.format, strips(down), tasks)?;
+            return Some(SomePlan { gate_up, down, rows, down_adds: true });
         }
-        let (grid, layout) = plan(FewWork {
+        let down = chip.few_plan(FewWork {
             format: down.format,
             items: slots * strips(down),
             pieces: 1,
-            stages: self.few_stages(down.format),
+            stages: chip.few_stages(down.format),
             rows: 0,
             groups: 1,
-        });
+        })?;
+        Some(SomePlan { gate_up, down, rows, down_adds: false })
+    }
+
+    fn some_experts(
+        &self,
+        plan: &SomePlan,
+        experts: &Experts,
+        mut params: ExpertParams,
+    ) -> Result<(), DeviceError> {
+        let (gate, down) = (&experts.gate.layout, &experts.down.layout);
+        let (grid, layout) = plan.gate_up;
         params.layout = layout;
-        self.launch(few_down(down.format.index(), rows), grid, params)?;
-        self.combine(down.outputs, rows, params)
+        self.launch(some_gate_up(gate.format.index(), plan.rows), grid, &params)?;
+        let (grid, layout) = plan.down;
+        params.layout = layout;
+        if plan.down_adds {
+            let kernels = [Kernel::DownOneBf16, Kernel::DownOneAffine4, Kernel::DownOneAffine8];
+            return self.launch(kernels[down.format.index()], grid, &params);
+        }
+        self.launch(some_down(down.format.index(), plan.rows), grid, &params)?;
+        self.combine(down.outputs, plan.rows, &params)
     }
 
-    /// One row's kernel for down: as many warps as there are tasks and a block has room for.
-    fn one_row_plan(&self, format: Format, strips: usize, tasks: usize) -> (Grid, FewLayout) {
-        let work = FewWork { format, items: strips, pieces: 1, stages: 1, rows: 1, groups: 1 };
-        let (mut grid, layout) = self.few_plan(work).expect("a slot for each warp fits into any block");
-        // `TASK_WARPS` of `experts.cuh`.
-        let groups = (tasks.div_ceil(WARPS).min(3)).min(self.room_of_block() / grid.shared).max(1);
-        grid.blocks[0] = strips;
-        grid.threads *= groups;
-        grid.shared *= groups;
-        (grid, layout)
-    }
-
-    fn many_experts(&self, experts: &Experts, rows: usize, params: &ExpertParams) -> Result<(), DeviceError> {
+    fn many_experts(&self, experts: &Experts, params: &ExpertParams) -> Result<(), DeviceError> {
         let (gate, down) = (&experts.gate.layout, &experts.down.layout);
         let (gate_up_kernel, down_kernel) = many_kernels((gate.format.index(), down.format.index()));
         let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
+        let is_roomy = self.driver.resources.is_roomy;
         // Half of the warps have gate's strips, the others up's.
         let grid = Grid::new(strips(gate).div_ceil(WARPS / 2), experts.count, THREADS);
-        self.launch(gate_up_kernel, grid.with_shared(many_shared(gate.format)), params)?;
+        self.launch(gate_up_kernel, grid.with_shared(many_shared(gate.format, is_roomy)), params)?;
         let grid = Grid::new(strips(down).div_ceil(WARPS), experts.count, THREADS);
-        self.launch(down_kernel, grid.with_shared(many_shared(down.format)), params)?;
-        self.combine(down.outputs, rows, params)
+        self.launch(down_kernel, grid.with_shared(many_shared(down.format, is_roomy)), params)?;
+        self.combine(down.outputs, params.rows as usize, params)
     }
 
     fn combine(&self, hidden: usize, rows: usize, params: &ExpertParams) -> Result<(), DeviceError> {
@@ -321,18 +324,33 @@ impl CudaDevice {
     }
 }
 
-/// Whether kernels pick and sort by themselves for so many rows and picks.
-fn is_few(experts: &Experts, rows: usize, picks: usize) -> bool {
-    few_shape(experts) && (1..=FEW_ROWS).contains(&rows) && rows * picks <= FEW_ENTRIES
+/// How kernels for some rows an expert are launched.
+struct SomePlan {
+    gate_up: (Grid, FewLayout),
+    down: (Grid, FewLayout),
+    rows: usize,
+    /// Whether down's kernel adds the picks to the residual by itself.
+    down_adds: bool,
 }
 
-/// Whether kernels that keep a chunk a warp take experts of this shape.
-fn few_shape(experts: &Experts) -> bool {
-    let fits = |layout: &Layout| layout.inputs <= FEW_INPUTS && layout.inputs.is_multiple_of(64);
-    fits(&experts.gate.layout) && fits(&experts.down.layout)
+/// One row's kernel for down: as many warps as there are tasks and a block has room for.
+fn one_row_plan(chip: &Chip, format: Format, strips: usize, tasks: usize) -> Option<(Grid, FewLayout)> {
+    let work = FewWork { format, items: strips, pieces: 1, stages: 1, rows: 1, groups: 1 };
+    let (mut grid, layout) = chip.few_plan(work)?;
+    // `TASK_WARPS` of `experts.cuh`.
+    let groups = (tasks.div_ceil(WARPS).min(3)).min(chip.room_of_block() / grid.shared).max(1);
+    grid.blocks[0] = strips;
+    grid.threads *= groups;
+    grid.shared *= groups;
+    Some((grid, layout))
 }
 
-fn few_gate_up(format: usize, rows: usize) -> Kernel {
+/// Whether kernels can pick and sort by themselves for so many rows and picks.
+fn is_few(rows: usize, picks: usize) -> bool {
+    (1..=FEW_ROWS).contains(&rows) && rows * picks <= FEW_ENTRIES
+}
+
+fn some_gate_up(format: usize, rows: usize) -> Kernel {
     let kernels = match rows {
         0..=8 => [Kernel::GateUpSome1Bf16, Kernel::GateUpSome1Affine4, Kernel::GateUpSome1Affine8],
         _ => [Kernel::GateUpSome2Bf16, Kernel::GateUpSome2Affine4, Kernel::GateUpSome2Affine8],
@@ -340,7 +358,7 @@ fn few_gate_up(format: usize, rows: usize) -> Kernel {
     kernels[format]
 }
 
-fn few_down(format: usize, rows: usize) -> Kernel {
+fn some_down(format: usize, rows: usize) -> Kernel {
     let kernels = match rows {
         0..=8 => [Kernel::DownSome1Bf16, Kernel::DownSome1Affine4, Kernel::DownSome1Affine8],
         _ => [Kernel::DownSome2Bf16, Kernel::DownSome2Affine4, Kernel::DownSome2Affine8],

@@ -2,7 +2,6 @@
 
 use forerunner_tensor::bf16;
 
-use crate::device::CudaDevice;
 use crate::module::Grid;
 use crate::weights::Format;
 
@@ -51,20 +50,28 @@ pub(crate) struct FewWork {
     pub(crate) groups: usize,
 }
 
-impl CudaDevice {
-    /// Whether blocks may have much shared memory: `ROOMY` of `common.cuh`.
-    pub(crate) fn is_roomy(&self) -> bool {
-        (9..12).contains(&self.driver.capability.0)
-    }
+/// What a chip has that blocks share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chip {
+    /// Streaming multiprocessors.
+    pub(crate) multiprocessors: usize,
+    /// Bytes of shared memory that a block may have.
+    pub(crate) shared_of_block: usize,
+    /// Bytes of shared memory of a multiprocessor.
+    pub(crate) shared_of_processor: usize,
+    /// Whether its image takes it for one with much shared memory: `ROOMY` of `common.cuh`.
+    pub(crate) is_roomy: bool,
+}
 
+impl Chip {
     /// `Slots::STAGES` of `few.cuh`.
     pub(crate) fn few_stages(&self, format: Format) -> usize {
-        if format == Format::Bf16 && !self.is_roomy() { 1 } else { 2 }
+        if format == Format::Bf16 && !self.is_roomy { 1 } else { 2 }
     }
 
     /// Bytes of dynamic memory that a block may have.
     pub(crate) fn room_of_block(&self) -> usize {
-        self.driver.shared_of_block - OWN_SHARED
+        self.shared_of_block - OWN_SHARED
     }
 
     /// The grid and the layout; none where a block's memory is not enough.
@@ -72,15 +79,15 @@ impl CudaDevice {
         let row_bytes = work.rows * CHUNK_ROW;
         let slots = work.groups * slot_bytes(work.format);
         let bytes = |stages: usize| WARPS * (row_bytes + stages * slots);
-        if bytes(work.stages.min(work.pieces)) > self.room_of_block() {
-            return None;
-        }
         let of_block = bytes(work.stages) + OWN_SHARED + SYSTEM_SHARED;
         // Registers are enough for three groups.
-        let blocks_of_processor = (self.driver.shared_of_processor / of_block).clamp(1, 3 / work.groups);
-        let blocks = even_grid(work.items, blocks_of_processor * self.driver.multiprocessors);
+        let blocks_of_processor = (self.shared_of_processor / of_block).clamp(1, 3 / work.groups);
+        let blocks = even_grid(work.items, blocks_of_processor * self.multiprocessors);
         let stages = work.stages.min(work.items.div_ceil(blocks.max(1)) * work.pieces);
         let shared = bytes(stages);
+        if shared > self.room_of_block() {
+            return None;
+        }
         let warp_bytes = row_bytes + stages * slot_bytes(work.format);
         let layout = FewLayout { warp_bytes: warp_bytes as i32, row_bytes: row_bytes as i32 };
         Some((Grid::new(blocks, 1, work.groups * THREADS).with_shared(shared), layout))
@@ -104,4 +111,64 @@ pub(crate) fn staged_tile_bytes(format: Format) -> usize {
 /// Blocks for `items`: as few rounds of at most `most` blocks as there can be, all equally long.
 fn even_grid(items: usize, most: usize) -> usize {
     items.div_ceil(items.div_ceil(most).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linear::many_shared;
+
+    const KIB: usize = 1 << 10;
+    /// The H100 and H200, the A100, and what L4, L40 and GeForce cards have in common.
+    const CHIPS: [Chip; 3] = [
+        Chip {
+            multiprocessors: 132,
+            shared_of_block: 227 * KIB,
+            shared_of_processor: 228 * KIB,
+            is_roomy: true,
+        },
+        Chip {
+            multiprocessors: 108,
+            shared_of_block: 163 * KIB,
+            shared_of_processor: 164 * KIB,
+            is_roomy: false,
+        },
+        Chip {
+            multiprocessors: 58,
+            shared_of_block: 99 * KIB,
+            shared_of_processor: 100 * KIB,
+            is_roomy: false,
+        },
+    ];
+    const FORMATS: [Format; 3] = [Format::Bf16, Format::Affine4 { group: 64 }, Format::Affine8 { group: 64 }];
+
+    #[test]
+    fn no_plan_asks_for_more_than_a_block_may_have() {
+        for (chip, format) in CHIPS.iter().flat_map(|chip| FORMATS.map(|format| (chip, format))) {
+            let stages = chip.few_stages(format);
+            for (items, rows) in
+                [1, 4, 128, 384, 8000].into_iter().flat_map(|items| (0..=16).map(move |rows| (items, rows)))
+            {
+                for (pieces, stages, groups) in [(1, stages, 1), (2, stages, 1), (3, stages, 1), (1, 1, 3)] {
+                    let work = FewWork { format, items, pieces, stages, rows, groups };
+                    let Some((grid, layout)) = chip.few_plan(work) else { continue };
+                    assert!(grid.shared + OWN_SHARED <= chip.shared_of_block, "{chip:?} {work:?}");
+                    // The slots that the kernel goes through: as many as pieces come after each other, or all stages.
+                    let warp_slots = (layout.warp_bytes - layout.row_bytes) as usize / slot_bytes(format);
+                    let most = items.div_ceil(grid.blocks[0]) * pieces;
+                    assert_eq!(warp_slots, stages.min(most), "{chip:?} {work:?}");
+                }
+            }
+            assert!(many_shared(format, chip.is_roomy) <= chip.shared_of_block, "{chip:?} {format:?}");
+        }
+    }
+
+    #[test]
+    fn the_formats_of_released_models_have_plans_for_few_rows_on_every_chip() {
+        for (chip, format) in CHIPS.iter().flat_map(|chip| [(chip, FORMATS[0]), (chip, FORMATS[1])]) {
+            let stages = chip.few_stages(format);
+            let work = FewWork { format, items: 8000, pieces: 2, stages, rows: 0, groups: 1 };
+            assert!(chip.few_plan(work).is_some(), "{chip:?} {format:?}");
+        }
+    }
 }

@@ -94,20 +94,23 @@ impl CudaDevice {
         }
         let kernels = [Kernel::LinearManyBf16, Kernel::LinearManyAffine4, Kernel::LinearManyAffine8];
         let grid = Grid::new(rows.div_ceil(MANY_ROWS), strips.div_ceil(WARPS), THREADS);
-        self.launch(kernels[format.index()], grid.with_shared(many_shared(format)), &params)
+        self.launch(
+            kernels[format.index()],
+            grid.with_shared(many_shared(format, self.driver.resources.is_roomy)),
+            &params,
+        )
     }
 
     /// The kernel for few rows; none where there are too many or the shape is not one for it.
     fn few_product(&self, shape: &Layout, rows: usize) -> Option<(Kernel, Grid, FewLayout)> {
         let Layout { inputs, outputs, format } = *shape;
+        let chip = &self.driver.resources;
         let wide = inputs > FEW_INPUTS;
         let row_blocks = rows.div_ceil(FEW_ROWS);
         let suits = match wide {
             true => row_blocks == 1 && inputs.is_multiple_of(64),
             // So small a matrix has too few large blocks.
-            false => {
-                rows <= SOME_ROWS || outputs.div_ceil(STRIP) * row_blocks <= 4 * self.driver.multiprocessors
-            }
+            false => rows <= SOME_ROWS || outputs.div_ceil(STRIP) * row_blocks <= 4 * chip.multiprocessors,
         };
         if !suits {
             return None;
@@ -116,11 +119,11 @@ impl CudaDevice {
             format,
             items: outputs.div_ceil(STRIP),
             pieces: inputs.div_ceil(FEW_INPUTS),
-            stages: self.few_stages(format),
+            stages: chip.few_stages(format),
             rows: if wide { 0 } else { rows.min(FEW_ROWS) },
             groups: 1,
         };
-        let (mut grid, layout) = self.few_plan(work)?;
+        let (mut grid, layout) = chip.few_plan(work)?;
         if wide {
             // A block has one strip.
             grid.blocks[0] = work.items;
@@ -142,8 +145,12 @@ impl CudaDevice {
 }
 
 /// Dynamic memory of a block for many rows: that of all `Stages` of `linear.cuh`.
-pub(crate) fn many_shared(format: Format) -> usize {
-    let stages = if format == Format::Bf16 { 2 } else { 3 };
+pub(crate) fn many_shared(format: Format, is_roomy: bool) -> usize {
+    let stages = match format {
+        Format::Affine4 { .. } => 3,
+        Format::Affine8 { .. } if is_roomy => 3,
+        _ => 2,
+    };
     stages * (MANY_ROWS * STAGE_ROW + WARPS * STAGE_TILES * staged_tile_bytes(format))
 }
 

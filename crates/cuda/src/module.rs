@@ -156,7 +156,7 @@ impl Module {
             // SAFETY: the module is loaded and the name a C string.
             let found = unsafe { sys::cuModuleGetFunction(&mut function, module, text.as_ptr()) };
             check(found, &format!("looking for the kernel {name}"))?;
-            allow_shared(function, driver.shared_of_block, name)?;
+            allow_shared(function, driver.resources.shared_of_block, name)?;
             functions.push(function);
         }
         Ok(Module { module, functions, overlap: options.overlap && major >= 9 })

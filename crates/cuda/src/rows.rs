@@ -235,12 +235,13 @@ impl CudaDevice {
         out: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
         let (inputs, format) = (matrix.layout.inputs, matrix.layout.format);
+        let chip = &self.driver.resources;
         // As in `conv.cuh`.
-        let (groups, stages) = if format == Format::Bf16 { (1, self.few_stages(format)) } else { (3, 1) };
+        let (groups, stages) = if format == Format::Bf16 { (1, chip.few_stages(format)) } else { (3, 1) };
         let pieces = 3 / groups;
         let work = FewWork { format, items: channels / STRIP, pieces, stages, rows: rows.count, groups };
         let shape_fits = inputs <= FEW_INPUTS && channels.is_multiple_of(STRIP);
-        let plan = self.few_plan(work).filter(|_| shape_fits && (1..=FEW_ROWS).contains(&rows.count));
+        let plan = chip.few_plan(work).filter(|_| shape_fits && (1..=FEW_ROWS).contains(&rows.count));
         let Some((grid, layout)) = plan else {
             let to = projected.first(rows.count * matrix.layout.outputs);
             self.dense_product(matrix, x, rows.count, to, Write::Bf16)?;

@@ -363,7 +363,7 @@ fn stored_format(matrix: &HostMatrix<'_>) -> Option<Format> {
         8 => Format::Affine8 { group },
         _ => return None,
     };
-    (group.is_power_of_two() && is_exact(values)).then_some(format)
+    (matches!(group, 32 | 64 | 128) && is_exact(values)).then_some(format)
 }
 
 /// Whether one fused bf16 product and sum rounds every weight as the fp32 product and sum that is rounded afterwards.
