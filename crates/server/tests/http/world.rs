@@ -12,7 +12,7 @@ use forerunner_lanes::{
     Lanes, Limits, OpenLane, Options, Round, RoundOut, SamplingRule, Target, TargetError, TokenId,
 };
 use forerunner_server::{SamplingDefaults, ServerOptions, Service, serve};
-use forerunner_text::TextModel;
+use forerunner_text::{Moment, TextModel};
 use serde_json::{Value, json};
 
 use crate::scripted::{END, ScriptedTarget};
@@ -23,6 +23,9 @@ pub(crate) const VOCABULARY: u32 = 8192;
 
 /// Longest context.
 pub(crate) const CONTEXT: usize = 512;
+
+/// The time that prompts say it is, in seconds since 1970: the second of January 2026.
+const DAY: u64 = 1_767_312_000;
 
 /// Lanes.
 pub(crate) const PARALLEL: usize = 8;
@@ -143,9 +146,12 @@ impl Drop for World {
     }
 }
 
+/// The demo model's text side on one day: prompts with tools say what day it is, and what the fake replies follows from them.
 fn demo_text() -> Arc<TextModel> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/demo/target");
-    Arc::new(TextModel::open(&directory).expect("the demo model's tokenizer"))
+    let mut text = TextModel::open(&directory).expect("the demo model's tokenizer");
+    text.template = text.template.at(Moment::from_unix_seconds(DAY));
+    Arc::new(text)
 }
 
 fn limits() -> Limits {
