@@ -1,120 +1,180 @@
-//! Attention over pages: head norms and rope with append, and softmax attention merged in page order.
+//! Softmax attention over pages: one partition a page, merged in page order.
 
-use forerunner_tensor::{
-    HeadNorms, HeadShape, KeyValuePages, NO_LANE, PAGE, PageTable, RopeTable, Rows, bf16,
-};
+use forerunner_tensor::{HeadShape, KeyValuePages, NO_LANE, PAGE, PageTable, Rows, bf16};
 
 use crate::CpuDevice;
 use crate::arithmetic::{Arithmetic, kernels};
-use crate::grid::{Grid, over_rows};
+use crate::grid::{Grid, over_rows, over_rows_of_two};
 use crate::linear::with_sums;
-use crate::math::{LANES, exp, highest, padded, round, sum, widen};
-use crate::norm::{norm_scale, normed, rows_a_chunk};
+use crate::math::{exp, highest, round, sum, widen};
+use crate::memory::Scratch;
+use crate::norm::rows_a_chunk;
 use crate::pool::Pool;
 use crate::weights::View;
 
-/// Nanoseconds that a value of a row of queries and keys takes to be normed and rotated.
-const ROPE_COST: f32 = 0.6;
 /// Nanoseconds that a value of a key takes for a query head.
 const KEY_COST: f32 = 0.05;
+/// Groups a thread below which threads share a group's pages: a long context of one reply is work for all of them.
+const FEW_GROUPS: usize = 4;
 
-/// Norms and rotates queries and keys; appends keys and values to the rows' pages.
-pub(crate) fn rope_append<A: Arithmetic>(
+/// What attention reads: a row's query heads that share a key head are a group.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups<'a> {
+    pub(crate) stacked: &'a [bf16],
+    pub(crate) shape: HeadShape,
+    pub(crate) rows: &'a Rows<CpuDevice>,
+    pub(crate) table: &'a PageTable<CpuDevice>,
+    pub(crate) pages: &'a KeyValuePages<CpuDevice>,
+}
+
+/// Softmax attention of every group. `parts` is scratch.
+pub(crate) fn attention<A: Arithmetic>(
     pool: &Pool,
-    stacked: &mut [bf16],
-    shape: HeadShape,
-    norms: &HeadNorms<CpuDevice>,
-    rope: &RopeTable<CpuDevice>,
-    rows: &Rows<CpuDevice>,
-    table: &PageTable<CpuDevice>,
-    pages: &mut KeyValuePages<CpuDevice>,
+    parts: &mut Scratch<f32>,
+    groups: Groups<'_>,
+    out: &mut [bf16],
 ) {
-    let (head, width) = (shape.head_dim, shape.stacked_width());
-    let queries = shape.query_heads * head;
-    let rotated = queries + shape.key_value_heads * head;
-    let chunk = rows_a_chunk(pool, rows.count, ROPE_COST * width as f32);
-    over_rows(pool, &mut Grid::new(stacked, width), rows.count, chunk, |row, stacked| {
-        if rows.lane[row] == NO_LANE {
-            return;
-        }
-        let angles = &rope.cos_sin[rows.position[row] as usize * head..][..head];
-        let (queries, rest) = stacked.split_at_mut(queries);
-        norm_and_rotate::<A>(queries, &norms.query, norms.epsilon, angles);
-        norm_and_rotate::<A>(&mut rest[..shape.key_value_heads * head], &norms.key, norms.epsilon, angles);
+    let (count, out) = (groups.count(), &mut Grid::new(out, groups.width()));
+    let pages = groups.key_ends().max().unwrap_or(0).div_ceil(PAGE);
+    if pages > 1 && pool.threads() > 1 && count < FEW_GROUPS * pool.threads() {
+        return attend_by_page::<A>(pool, parts, groups, pages, out);
+    }
+    let keys = groups.key_ends().sum::<usize>() / groups.rows.count.max(1);
+    let chunk = rows_a_chunk(pool, count, KEY_COST * (keys * groups.width()) as f32);
+    over_rows(pool, out, count, chunk, |index, out| {
+        let Some(group) = groups.get(index) else { return };
+        let part = groups.part_len();
+        with_sums(group.scores_len() + 2 * part, |scratch| {
+            let (scores, parts) = scratch.split_at_mut(group.scores_len());
+            let (total, other) = parts.split_at_mut(part);
+            group.attend::<A>(scores, group.softmax(total), group.softmax(other), out);
+        });
     });
-    for row in (0..rows.count).filter(|&row| rows.lane[row] != NO_LANE) {
-        let position = rows.position[row] as usize;
-        let (keys, values) = stacked[row * width..(row + 1) * width][queries..].split_at(rotated - queries);
-        for index in 0..shape.key_value_heads {
-            let start = page_start(table, shape, rows.lane[row], index, position / PAGE);
-            let slot = start + position % PAGE * head..start + (position % PAGE + 1) * head;
-            pages.keys[slot.clone()].copy_from_slice(&keys[index * head..(index + 1) * head]);
-            pages.values[slot].copy_from_slice(&values[index * head..(index + 1) * head]);
+}
+
+/// As threads work on the pages of every group at once, which leaves a partition for each of `pages` pages to be merged.
+fn attend_by_page<A: Arithmetic>(
+    pool: &Pool,
+    parts: &mut Scratch<f32>,
+    groups: Groups<'_>,
+    pages: usize,
+    out: &mut Grid<'_, bf16>,
+) {
+    let (count, part) = (groups.count(), groups.part_len());
+    let parts = parts.take(count * pages * part);
+    over_rows(pool, &mut Grid::new(parts, part), count * pages, 1, |index, part| {
+        let page = index % pages;
+        if let Some(group) = groups.get(index / pages).filter(|group| page < group.pages()) {
+            with_sums(group.scores_len(), |scores| {
+                group.attend_page::<A>(page, scores, &mut group.softmax(part));
+            });
         }
+    });
+    over_rows_of_two(pool, out, &mut Grid::new(parts, pages * part), count, 1, |index, out, parts| {
+        let Some(group) = groups.get(index) else { return };
+        let mut parts = parts.chunks_exact_mut(part).take(group.pages()).map(|part| group.softmax(part));
+        if let Some(mut total) = parts.next() {
+            parts.for_each(|page| merge::<A>(&mut total, &page));
+            write::<A>(&total, out);
+        }
+    });
+}
+
+impl<'a> Groups<'a> {
+    fn count(&self) -> usize {
+        self.rows.count * self.shape.key_value_heads
+    }
+
+    /// Query heads of a group.
+    fn heads(&self) -> usize {
+        self.shape.query_heads / self.shape.key_value_heads
+    }
+
+    /// Values that a group's queries are, and its outputs.
+    fn width(&self) -> usize {
+        self.heads() * self.shape.head_dim
+    }
+
+    /// Room for the partition of a page.
+    fn part_len(&self) -> usize {
+        self.width() + 2 * self.heads()
+    }
+
+    /// How many keys each row sees.
+    fn key_ends(&self) -> impl Iterator<Item = usize> {
+        let rows = self.rows;
+        (0..rows.count).map(|row| if rows.lane[row] == NO_LANE { 0 } else { rows.key_end[row] as usize })
+    }
+
+    /// A group, unless its row is of no lane.
+    fn get(self, index: usize) -> Option<Group<'a>> {
+        let (row, head) = (index / self.shape.key_value_heads, index % self.shape.key_value_heads);
+        let is_of_lane = self.rows.lane[row] != NO_LANE;
+        is_of_lane.then(|| Group { groups: self, row, head, key_end: self.rows.key_end[row] as usize })
     }
 }
 
-kernels! {
-    /// Norms each head; then `(a, b)` becomes `(a cos - b sin, b cos + a sin)` for each pair
-    /// `(i, i + width / 2)` of it.
-    fn norm_and_rotate<A>(heads: &mut [bf16], weight: &[bf16], epsilon: f32, angles: &[f32]) -> () {
-        let half = angles.len() / 2;
-        let (cosines, sines) = angles.split_at(half);
-        for head in heads.chunks_exact_mut(angles.len()) {
-            let scale = norm_scale::<A>(head, epsilon);
-            let (low, high) = head.split_at_mut(half);
-            let (low_weight, high_weight) = weight[..2 * half].split_at(half);
-            let mut start = 0;
-            while start < half {
-                let count = (half - start).min(LANES);
-                let span = start..start + count;
-                let a = normed_block(&low[span.clone()], scale, &low_weight[span.clone()]);
-                let b = normed_block(&high[span.clone()], scale, &high_weight[span.clone()]);
-                let cosines = padded_to_lanes(&cosines[span.clone()]);
-                let sines = padded_to_lanes(&sines[span.clone()]);
-                let (mut first, mut second) = ([bf16::ZERO; LANES], [bf16::ZERO; LANES]);
-                for lane in 0..LANES {
-                    first[lane] = round(a[lane] * cosines[lane] - b[lane] * sines[lane]);
-                    second[lane] = round(b[lane] * cosines[lane] + a[lane] * sines[lane]);
-                }
-                copy_lanes(&first, &mut low[span.clone()]);
-                copy_lanes(&second, &mut high[span]);
-                start += count;
+/// The query heads of a row that share key head `head`, which see keys `0..key_end` of the row's lane.
+struct Group<'a> {
+    groups: Groups<'a>,
+    row: usize,
+    head: usize,
+    key_end: usize,
+}
+
+impl Group<'_> {
+    fn pages(&self) -> usize {
+        self.key_end.div_ceil(PAGE)
+    }
+
+    /// Room for the scores of a page.
+    fn scores_len(&self) -> usize {
+        self.groups.heads() * PAGE
+    }
+
+    /// A partition in a room of [`Groups::part_len`].
+    fn softmax<'s>(&self, room: &'s mut [f32]) -> Softmax<'s> {
+        let (highest, rest) = room.split_at_mut(self.groups.heads());
+        let (weights, values) = rest.split_at_mut(self.groups.heads());
+        Softmax { highest, weights, values }
+    }
+
+    /// Page after page, each merged as soon as it is there.
+    fn attend<'s, A: Arithmetic>(
+        &self,
+        scores: &mut [f32],
+        mut total: Softmax<'s>,
+        mut part: Softmax<'s>,
+        out: &mut [bf16],
+    ) {
+        for page in 0..self.pages() {
+            let into = if page == 0 { &mut total } else { &mut part };
+            self.attend_page::<A>(page, scores, into);
+            if page > 0 {
+                merge::<A>(&mut total, &part);
             }
         }
+        write::<A>(&total, out);
     }
-}
 
-/// The normed values of a block, widened.
-#[inline(always)]
-fn normed_block(values: &[bf16], scale: f32, weight: &[bf16]) -> [f32; LANES] {
-    let (values, weight) = (padded_to_lanes(values), padded_to_lanes(weight));
-    let mut out = [0.0; LANES];
-    for lane in 0..LANES {
-        out[lane] = widen(normed(values[lane], scale, weight[lane]));
-    }
-    out
-}
-
-/// A block by value: what is written afterwards cannot change it, as the compiler must know to vectorise.
-#[inline(always)]
-fn padded_to_lanes<T: Copy + Default>(values: &[T]) -> [T; LANES] {
-    match values.first_chunk::<LANES>() {
-        Some(whole) => *whole,
-        None => padded(values, T::default()),
-    }
-}
-
-#[inline(always)]
-fn copy_lanes(block: &[bf16; LANES], out: &mut [bf16]) {
-    match out.first_chunk_mut::<LANES>() {
-        Some(whole) => *whole = *block,
-        None => out.copy_from_slice(&block[..out.len()]),
+    /// The partition of one page.
+    fn attend_page<A: Arithmetic>(&self, page: usize, scores: &mut [f32], into: &mut Softmax<'_>) {
+        let Groups { stacked, shape, rows, table, pages } = self.groups;
+        let (width, heads) = (shape.head_dim, self.groups.heads());
+        let queries = &stacked[self.row * shape.stacked_width() + self.head * heads * width..];
+        let count = (self.key_end - page * PAGE).min(PAGE);
+        let start = page_start(table, shape, rows.lane[self.row], self.head, page);
+        let keys = &pages.keys[start..start + count * width];
+        let values = &pages.values[start..start + count * width];
+        let scores = &mut scores[..heads * count];
+        A::products(View::Dense(keys), width, 0..count, queries, heads, scores, count);
+        soften::<A>(scores, 1.0 / (width as f32).sqrt(), into);
+        weigh::<A>(scores, values, width, into.values);
     }
 }
 
 /// Where a head's keys (and values) of one page of a lane begin.
-fn page_start(
+pub(crate) fn page_start(
     table: &PageTable<CpuDevice>,
     shape: HeadShape,
     lane: i32,
@@ -124,90 +184,6 @@ fn page_start(
     assert!(page_index < table.pages_per_lane, "page {page_index} of a lane with {}", table.pages_per_lane);
     let page = table.pages[lane as usize * table.pages_per_lane + page_index] as usize;
     (page * shape.key_value_heads + head) * PAGE * shape.head_dim
-}
-
-/// Softmax attention of every row and query head.
-pub(crate) fn attention<A: Arithmetic>(
-    pool: &Pool,
-    stacked: &[bf16],
-    shape: HeadShape,
-    rows: &Rows<CpuDevice>,
-    table: &PageTable<CpuDevice>,
-    pages: &KeyValuePages<CpuDevice>,
-    out: &mut [bf16],
-) {
-    let group = shape.query_heads / shape.key_value_heads;
-    let width = group * shape.head_dim;
-    let heads = rows.count * shape.key_value_heads;
-    let keys =
-        (0..rows.count).map(|row| if rows.lane[row] == NO_LANE { 0 } else { rows.key_end[row] as usize });
-    let keys = keys.sum::<usize>() / rows.count.max(1);
-    let chunk = rows_a_chunk(pool, heads, KEY_COST * (keys * width) as f32);
-    over_rows(pool, &mut Grid::new(out, width), heads, chunk, |index, out| {
-        let (row, head) = (index / shape.key_value_heads, index % shape.key_value_heads);
-        if rows.lane[row] == NO_LANE {
-            return;
-        }
-        let queries = &stacked[row * shape.stacked_width() + head * width..][..width];
-        let span =
-            Span { shape, table, pages, lane: rows.lane[row], head, key_end: rows.key_end[row] as usize };
-        with_sums(group * PAGE + 2 * group * (shape.head_dim + 2), |scratch| {
-            let (scores, rest) = scratch.split_at_mut(group * PAGE);
-            let (total, part) = rest.split_at_mut(rest.len() / 2);
-            span.attend::<A>(queries, scores, Softmax::new(total, group), Softmax::new(part, group), out);
-        });
-    });
-}
-
-/// Keys `0..key_end` of a lane and key head.
-struct Span<'a> {
-    shape: HeadShape,
-    table: &'a PageTable<CpuDevice>,
-    pages: &'a KeyValuePages<CpuDevice>,
-    lane: i32,
-    head: usize,
-    key_end: usize,
-}
-
-impl Span<'_> {
-    /// One partition a page, merged in page order.
-    fn attend<'s, A: Arithmetic>(
-        &self,
-        queries: &[bf16],
-        scores: &mut [f32],
-        mut total: Softmax<'s>,
-        mut part: Softmax<'s>,
-        out: &mut [bf16],
-    ) {
-        for page in 0..self.key_end.div_ceil(PAGE) {
-            let into = if page == 0 { &mut total } else { &mut part };
-            self.attend_page::<A>(queries, page, scores, into);
-            if page > 0 {
-                merge::<A>(&mut total, &part);
-            }
-        }
-        write::<A>(&total, out);
-    }
-
-    /// The partition of one page.
-    fn attend_page<A: Arithmetic>(
-        &self,
-        queries: &[bf16],
-        page: usize,
-        scores: &mut [f32],
-        into: &mut Softmax<'_>,
-    ) {
-        let width = self.shape.head_dim;
-        let count = (self.key_end - page * PAGE).min(PAGE);
-        let start = page_start(self.table, self.shape, self.lane, self.head, page);
-        let keys = &self.pages.keys[start..start + count * width];
-        let values = &self.pages.values[start..start + count * width];
-        let group = into.weights.len();
-        let scores = &mut scores[..group * count];
-        A::products(View::Dense(keys), width, 0..count, queries, group, scores, count);
-        soften::<A>(scores, 1.0 / (width as f32).sqrt(), into);
-        weigh::<A>(scores, values, width, into.values);
-    }
 }
 
 kernels! {
@@ -308,13 +284,4 @@ struct Softmax<'a> {
     highest: &'a mut [f32],
     weights: &'a mut [f32],
     values: &'a mut [f32],
-}
-
-impl<'a> Softmax<'a> {
-    /// Room for `group` heads; what it holds is unspecified.
-    fn new(room: &'a mut [f32], group: usize) -> Self {
-        let (highest, rest) = room.split_at_mut(group);
-        let (weights, values) = rest.split_at_mut(group);
-        Softmax { highest, weights, values }
-    }
 }

@@ -22,8 +22,8 @@ use crate::portable::Portable;
 use crate::weights::Matrix;
 use crate::windows::{Chain, ChainScratch};
 use crate::{
-    attention, conv, draw, experts, feed_forward, linear, log_probabilities, math, norm, rows as copies,
-    windows,
+    attention, conv, draw, experts, feed_forward, linear, log_probabilities, math, norm, rope,
+    rows as copies, windows,
 };
 
 /// What can be chosen at start.
@@ -46,6 +46,8 @@ pub struct CpuDevice {
 
 struct DeviceScratch {
     active: Scratch<bf16>,
+    /// Partitions of attention.
+    parts: Scratch<f32>,
     experts: ExpertScratch,
     chain: ChainScratch,
 }
@@ -70,6 +72,7 @@ impl CpuDevice {
         })?;
         let scratch = DeviceScratch {
             active: Scratch::new(),
+            parts: Scratch::new(),
             experts: ExpertScratch::new(),
             chain: ChainScratch::new(),
         };
@@ -224,7 +227,7 @@ impl Device for CpuDevice {
         pages: &mut KeyValuePages<Self>,
     ) {
         with_mode!(self, A => {
-            attention::rope_append::<A>(&self.pool, stacked, shape, norms, rope, rows, table, pages)
+            rope::rope_append::<A>(&self.pool, stacked, shape, norms, rope, rows, table, pages)
         });
     }
 
@@ -237,7 +240,9 @@ impl Device for CpuDevice {
         pages: &KeyValuePages<Self>,
         out: &mut Buffer<bf16>,
     ) {
-        with_mode!(self, A => attention::attention::<A>(&self.pool, stacked, shape, rows, table, pages, out));
+        let parts = &mut self.scratch.borrow_mut().parts;
+        let groups = attention::Groups { stacked, shape, rows, table, pages };
+        with_mode!(self, A => attention::attention::<A>(&self.pool, parts, groups, out));
     }
 
     fn short_conv(

@@ -31,6 +31,7 @@ mod noise;
 mod norm;
 mod pool;
 mod portable;
+mod rope;
 mod rows;
 mod weights;
 mod windows;
