@@ -326,6 +326,7 @@ impl Task {
             // SAFETY: the caller's promise.
             unsafe {
                 let x = self.x.add(block * BLOCK);
+                source.fetch_ahead(first, block * O + output);
                 let line = source.line(first + output, block);
                 let sum = _mm512_dpbf16_ps(sums[output][0], S::weights::<0>(line), load(x));
                 let sum = _mm512_dpbf16_ps(sum, S::weights::<1>(line), load(x.add(CHUNK)));
@@ -387,6 +388,9 @@ impl Task {
                 let mut lines = [source.staged_line(first, block, tables); O];
                 for output in 1..O {
                     lines[output] = source.staged_line(first + output, block, tables.add(output * stride));
+                }
+                if R <= S::FETCHED_ROWS {
+                    (0..O).for_each(|output| source.fetch_ahead(first, block * O + output));
                 }
                 let x = self.x.add(block * BLOCK);
                 self.add_chunk::<S, O, R, 0>(&lines, x, sums);
