@@ -202,28 +202,71 @@ fn compare(json: &Value) -> String {
     format!("{table}\n\nA = B: {}.", equality(&json["a_equals_b"]))
 }
 
+/// Tokens a second: a large model's are few.
+fn speed(value: &Value) -> String {
+    number(value, if value.as_f64().is_some_and(|value| value < 100.0) { 1 } else { 0 })
+}
+
+/// An engine's median speed with that of its slowest and of its fastest round, of so many tokens each.
+fn speed_of_rounds(peer: &Value, what: &str, tokens: f64) -> String {
+    let rounds = peer["rounds"].as_array().into_iter().flatten();
+    let mut speeds: Vec<f64> =
+        rounds.filter_map(|r| Some(tokens / r[format!("{what}_s")].as_f64()?)).collect();
+    speeds.sort_by(f64::total_cmp);
+    let median = speed(&peer[format!("{what}_tokens_per_second")]);
+    match speeds[..] {
+        [slowest, .., fastest] => {
+            format!("{median} ({} to {})", speed(&slowest.into()), speed(&fastest.into()))
+        }
+        _ => median,
+    }
+}
+
+/// How many of the drafts that an engine made for the golden prompts are in its replies, over all rounds.
+fn accepted(peer: &Value) -> String {
+    let rounds = peer["rounds"].as_array().into_iter().flatten();
+    let replies: Vec<&Value> =
+        rounds.flat_map(|round| by_name(&round["replies"])).map(|(_, reply)| reply).collect();
+    let sum = |name: &str| replies.iter().filter_map(|reply| reply[name].as_u64()).sum::<u64>();
+    match sum("draft_n") {
+        0 => "-".into(),
+        made => format!("{} of {made}", sum("draft_n_accepted")),
+    }
+}
+
 /// A row an engine, then a row a golden prompt.
 fn peers(json: &Value) -> String {
     let peers = by_name(&json["peers"]);
     let golden = peers.first().map_or(&Value::Null, |(_, peer)| &peer["golden_tokens_per_second"]);
     let prompts: Vec<&String> = by_name(golden).into_iter().map(|(name, _)| name).collect();
+    let settings = |name: &str| json["settings"][name].as_f64().unwrap_or_default();
     let row = |(name, peer): &(&String, &Value)| {
         let equal = peer["golden_equal"].as_array().map_or(0, Vec::len);
         vec![
             (*name).clone(),
-            number(&peer["prompt_tokens_per_second"], 0),
-            number(&peer["decode_tokens_per_second"], 0),
+            speed_of_rounds(peer, "prompt", settings("prompt_tokens")),
+            speed_of_rounds(peer, "decode", settings("reply_tokens") - 1.0),
             format!("{equal} of {}", prompts.len()),
+            accepted(peer),
+            equality(&peer["drafted_is_plain"]),
             peer["about"].as_str().unwrap_or_default().to_owned(),
         ]
     };
-    let heads = ["engine", "prompt tok/s", "decode tok/s", "golden replies", "what ran"];
+    let heads = [
+        "engine",
+        "prompt tok/s",
+        "decode tok/s",
+        "golden replies",
+        "drafts accepted",
+        "drafted = plain",
+        "what ran",
+    ];
     let engines = markdown(&heads, peers.iter().map(row).collect());
     let of_prompt = |prompt: &&String| {
         let cell = |(_, peer): &(&String, &Value)| {
             let equal =
                 peer["golden_equal"].as_array().is_some_and(|equal| equal.iter().any(|name| name == *prompt));
-            let speed = number(&peer["golden_tokens_per_second"][prompt.as_str()], 0);
+            let speed = speed(&peer["golden_tokens_per_second"][prompt.as_str()]);
             if equal { speed } else { format!("({speed})") }
         };
         [(*prompt).clone()].into_iter().chain(peers.iter().map(cell)).collect()
@@ -264,11 +307,29 @@ mod tests {
             })
         };
         let table = peers(&json!({"peers": {"a": peer(&["chat"]), "b": peer(&[])}}));
-        for part in
-            ["| a | 10 | 20 | 1 of 1 | v1 \\| x |", "| b | 10 | 20 | 0 of 1 | ", "| chat | 30 | (30) |"]
-        {
+        for part in [
+            "| a | 10.4 | 20.0 | 1 of 1 | - | - | v1 \\| x |",
+            "| b | 10.4 | 20.0 | 0 of 1 | ",
+            "| chat | 30.0 | (30.0) |",
+        ] {
             assert!(table.contains(part), "{part} is not in {table}");
         }
+    }
+
+    #[test]
+    fn an_engine_has_its_slowest_and_fastest_round_and_its_drafts() {
+        let round = |seconds: f64| {
+            let reply = json!({"draft_n": 9, "draft_n_accepted": 4});
+            json!({"prompt_s": seconds, "decode_s": 1.0, "replies": {"chat": reply, "math": {}}})
+        };
+        let peer = json!({
+            "rounds": [round(0.5), round(1.0)], "prompt_tokens_per_second": 768.0,
+            "drafted_is_plain": {"compared": 3, "differing": ["chat"]},
+        });
+        let table =
+            peers(&json!({"peers": {"a": peer}, "settings": {"prompt_tokens": 512, "reply_tokens": 64}}));
+        let row = "| a | 768 (512 to 1024) | - (63.0 to 63.0) | 0 of 0 | 8 of 18 | **1 DIFFER** |  |";
+        assert!(table.contains(row), "{row} is not in {table}");
     }
 
     #[test]
