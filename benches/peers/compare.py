@@ -196,8 +196,9 @@ def golden():
 
 def ask(engine, cases, index):
     """One round of one engine: raw seconds, what was replied, and which golden replies it gives."""
-    # The long prompt ends with one whose replies accept many drafts. No two rounds begin alike, so that nothing of a prompt is stored.
-    words = [token for prompt, _ in golden().values() for token in prompt[1:]]
+    # The long prompt has the golden chats and ends with one that asks for code, whose reply accepts many drafts. No two rounds begin
+    # alike, so that nothing of a prompt is stored.
+    words = [token for prompt, reply in golden().values() for token in prompt[1:] + reply]
     end = golden()["code_chat"][0][1:]
     long_prompt = ([1, 100 + index] + words * LONG_PROMPT)[: LONG_PROMPT - len(end)] + end
 
