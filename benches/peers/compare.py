@@ -36,7 +36,7 @@ CONTEXT = 4096
 PAUSE_S = 0.5
 ENGINES = ["llama-server", *PEERS]
 # How many drafts llama.cpp makes at most: its default, and as many as the drafter's blocks have.
-LLAMA_DRAFTS = [3, 9]
+LLAMA_DRAFTS = "3,9"
 
 
 class Worker:
@@ -174,7 +174,7 @@ def engines(arguments, stack):
         name = f"llama-server, {weights}"
         if "llama-server" in arguments.engines and arguments.llama_server:
             found.append(start(LlamaServer, name, None, arguments.llama_server, ["--model", Path(file)], threads))
-            for most in LLAMA_DRAFTS if arguments.gguf_drafter else []:
+            for most in arguments.llama_drafts if arguments.gguf_drafter else []:
                 options = ["--model", Path(file), "--spec-type", "draft-dspark", "--spec-draft-n-max", most]
                 options += ["--spec-draft-model", arguments.gguf_drafter]
                 found.append(start(LlamaServer, f"{name}, {most} drafts", name, arguments.llama_server, options, threads))
@@ -294,6 +294,7 @@ def main():
                         help="what to_gguf.py or llama-quantize wrote; without it llama.cpp is left out")  # fmt: skip
     parser.add_argument("--gguf-drafter", type=Path, help="the drafter, for DSpark in llama.cpp's server")
     parser.add_argument("--llama-server", help="the binary; without it llama.cpp's server is left out")
+    parser.add_argument("--llama-drafts", type=names, default=LLAMA_DRAFTS, help=f"most drafts a round, each a server [default: {LLAMA_DRAFTS}]")
     parser.add_argument("--engines", type=names, default=ENGINES, help="the others, such as llama.cpp,mlx [default: all]")
     parser.add_argument("--prompts", type=names, help="golden prompts, such as chat,math [default: all]")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count, after one that does not")
