@@ -1,7 +1,7 @@
 """A model in this engine and in others, in turn on the same machine: prompt and decode tokens a second.
 
     python compare.py --forerunner PATH [--model DIR --drafter DIR] [--twin DIR] [--gguf FORMAT=FILE] [--gguf-drafter FILE]
-        [--llama-server PATH] [--engines NAMES] [--prompts NAMES] [--rounds N] [--threads N] [--receipt FILE]
+        [--llama-server PATH] [--llama-drafts N,N] [--engines NAMES] [--prompts NAMES] [--rounds N] [--threads N] [--receipt FILE]
 
 Every round asks every engine the same: a long prompt with a reply of fixed length, and the golden prompts. README.md says how the
 other files are made. Without --model it is the demo target, its drafter and, as --twin, its weights in bf16.
@@ -294,7 +294,7 @@ def main():
                         help="what to_gguf.py or llama-quantize wrote; without it llama.cpp is left out")  # fmt: skip
     parser.add_argument("--gguf-drafter", type=Path, help="the drafter, for DSpark in llama.cpp's server")
     parser.add_argument("--llama-server", help="the binary; without it llama.cpp's server is left out")
-    parser.add_argument("--llama-drafts", type=names, default=LLAMA_DRAFTS, help=f"most drafts a round, each a server [default: {LLAMA_DRAFTS}]")
+    parser.add_argument("--llama-drafts", type=names, default=LLAMA_DRAFTS, help=f"most drafts a round [default: {LLAMA_DRAFTS}]")
     parser.add_argument("--engines", type=names, default=ENGINES, help="the others, such as llama.cpp,mlx [default: all]")
     parser.add_argument("--prompts", type=names, help="golden prompts, such as chat,math [default: all]")
     parser.add_argument("--rounds", type=int, default=3, help="rounds that count, after one that does not")
