@@ -38,7 +38,7 @@ const SECTIONS: [(&str, &str, &str); 5] = [
         "peers",
         "Other engines on the same weights",
         "The demo target, or the model of the command; everyone asked the same in turn (`benches/peers/README.md`). Weights in MLX's 4 bits, their \
-         Q4_1 and their bf16 twin mean the same. *Decode* is of a reply of 64 tokens to the prompt of 512, and in receipts of November to a short one.",
+         Q4_1 and their bf16 twin mean the same; Q4_0 is as large as MLX's and means others. *Decode* is of a reply of 64 tokens to the prompt of 512, and in receipts of November to a short one.",
     ),
 ];
 
