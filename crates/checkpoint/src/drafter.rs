@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use forerunner_tensor::{HostMatrix, MatrixValues};
+
 use crate::archive::{Archive, TensorSlice};
 use crate::config::{check_fit, parse_drafter_config, read_drafter_config};
 use crate::inventory::Inventory;
@@ -21,6 +23,8 @@ pub struct DrafterCheckpoint {
     archive: Archive,
     head: HeadPlan,
     layers: Vec<LayerPlan>,
+    /// Whether dense linear weights are quantized to 8 bits as they are read.
+    in_eight_bits: bool,
 }
 
 struct HeadPlan {
@@ -79,7 +83,16 @@ impl DrafterCheckpoint {
             .map(|index| LayerPlan::resolve(&mut inventory, &config, index))
             .collect::<Result<_, _>>()?;
         inventory.finish(names::ignored_in_drafter)?;
-        Ok(DrafterCheckpoint { config, archive, head, layers })
+        Ok(DrafterCheckpoint { config, archive, head, layers, in_eight_bits: false })
+    }
+
+    /// The same with its linear weights in 8 bits from now on: nearly the same drafts from half the memory. The table that
+    /// embeds the previous token and the confidence head stay as they are, and so does what is stored in affine codes, or in
+    /// rows that are not whole groups of 64.
+    #[must_use]
+    pub fn in_eight_bits(mut self) -> Self {
+        self.in_eight_bits = true;
+        self
     }
 
     /// From now on, `watcher` is told of the bytes of every tensor that is read: of [`Summary::bytes`] in all, once all
@@ -101,11 +114,11 @@ impl DrafterCheckpoint {
             (read_vector(archive, weights), read_vector(archive, bias).first().copied().unwrap_or(0.0))
         });
         Ok(DrafterHead {
-            fuse: plan.fuse.read(archive),
+            fuse: self.linear(&plan.fuse),
             hidden_norm: read_vector(archive, &plan.hidden_norm),
             final_norm: read_vector(archive, &plan.final_norm),
             markov_previous: plan.markov_previous.read(archive),
-            markov_next: plan.markov_next.read(archive),
+            markov_next: self.linear(&plan.markov_next),
             confidence,
         })
     }
@@ -118,17 +131,26 @@ impl DrafterCheckpoint {
         let (archive, plan) = (&self.archive, &self.layers[index]);
         Ok(DrafterLayerWeights {
             input_norm: read_vector(archive, &plan.input_norm),
-            query: plan.query.read(archive),
-            key: plan.key.read(archive),
-            value: plan.value.read(archive),
-            output: plan.output.read(archive),
+            query: self.linear(&plan.query),
+            key: self.linear(&plan.key),
+            value: self.linear(&plan.value),
+            output: self.linear(&plan.output),
             query_norm: read_vector(archive, &plan.query_norm),
             key_norm: read_vector(archive, &plan.key_norm),
             post_attention_norm: read_vector(archive, &plan.post_attention_norm),
-            gate: plan.gate.read(archive),
-            up: plan.up.read(archive),
-            down: plan.down.read(archive),
+            gate: self.linear(&plan.gate),
+            up: self.linear(&plan.up),
+            down: self.linear(&plan.down),
         })
+    }
+
+    fn linear(&self, slot: &MatrixSlot) -> HostMatrix<'_> {
+        let stored = slot.read(&self.archive);
+        let is_dense = !matches!(stored.values, MatrixValues::Affine(_));
+        match self.in_eight_bits && is_dense {
+            true => stored.quantized(8).unwrap_or(stored),
+            false => stored,
+        }
     }
 
     /// Parameters, bytes and files.

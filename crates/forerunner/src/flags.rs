@@ -70,6 +70,10 @@ pub(crate) struct ModelFlags {
     /// Directory of the model's DSpark drafter.
     #[arg(long, value_name = "DIR", requires = "model")]
     pub(crate) drafter: Option<PathBuf>,
+    /// Bits of the drafter's linear weights in memory. With 8, those that are dense are quantized as they are loaded: less to
+    /// read for each draft, and nearly as many accepted. No reply changes.
+    #[arg(long, value_name = "BITS", default_value = "16", value_parser = drafter_bits)]
+    pub(crate) drafter_bits: u8,
     /// For measurements, instead of a model: the demo model and its drafter grown to a shape while they are loaded, as
     /// `forerunner synth` writes it; such as lfm2.5-24b-a2b,4bit,0.40.
     #[arg(long, value_name = "SHAPE[,FORMAT][,SKEW]", conflicts_with_all = ["model", "drafter"])]
@@ -125,6 +129,15 @@ fn gibibytes(text: &str) -> Result<f64, String> {
     let accepted = 0.0..=65_536.0;
     let parsed = text.parse().ok().filter(|amount| accepted.contains(amount));
     parsed.ok_or_else(|| format!("accepted: {} to {}", accepted.start(), accepted.end()))
+}
+
+/// Fewer bits lose too many drafts to be worth their speed.
+fn drafter_bits(text: &str) -> Result<u8, String> {
+    match text {
+        "16" => Ok(16),
+        "8" => Ok(8),
+        _ => Err("accepted: 16, as stored, and 8".into()),
+    }
 }
 
 /// How replies in the terminal are generated.
@@ -386,6 +399,14 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_drafter_has_its_own_bits_or_eight() {
+        let parsed = |bits: &str| Flags::try_parse_from(["forerunner", "run", "--drafter-bits", bits, "hi"]);
+        assert!(parsed("16").is_ok() && parsed("8").is_ok());
+        let refused = parsed("4").expect_err("4 bits").to_string();
+        assert!(refused.contains("--drafter-bits") && refused.contains("accepted: 16"), "{refused}");
     }
 
     #[test]

@@ -108,9 +108,20 @@ pub(crate) struct OpenedModel {
 impl OpenedModel {
     /// Reads the model that the flags name, or grows it.
     pub(crate) fn open(flags: &ModelFlags) -> anyhow::Result<Self> {
-        if let Some(specification) = &flags.synth {
-            return OpenedModel::grow(specification);
-        }
+        let opened = match &flags.synth {
+            Some(specification) => OpenedModel::grow(specification)?,
+            None => OpenedModel::read(flags)?,
+        };
+        Ok(if flags.drafter_bits == 8 { opened.with_drafter_in_eight_bits() } else { opened })
+    }
+
+    fn with_drafter_in_eight_bits(mut self) -> Self {
+        self.drafter = self.drafter.map(DrafterCheckpoint::in_eight_bits);
+        self.paths.drafter_name = self.paths.drafter_name.map(|name| format!("{name} in 8 bits"));
+        self
+    }
+
+    fn read(flags: &ModelFlags) -> anyhow::Result<Self> {
         let mut paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
         let mut target = TargetCheckpoint::open(&paths.target)?;
         if let Some(synthetic) = &target.config().synthetic {

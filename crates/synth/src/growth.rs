@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use forerunner_tensor::{HostMatrix, MatrixValues, Scales, bf16};
+use forerunner_tensor::{HostMatrix, MatrixValues, QuantizedMatrix, Scales, bf16, quantize};
 
 use crate::control::Control;
-use crate::quantize::{QuantizedMatrix, quantize};
 use crate::replicas::{GROUP, Piece};
 
 /// A matrix of the base in the format that it is grown in.

@@ -9,6 +9,7 @@ mod element;
 mod launch;
 mod matrix;
 mod memory;
+mod quantize;
 mod rows;
 
 pub use device::{
@@ -20,6 +21,7 @@ pub use element::Element;
 pub use launch::LaunchLimit;
 pub use matrix::{AffineValues, HostMatrix, MatrixValues, Scales, affine_value};
 pub use memory::MemoryMeter;
+pub use quantize::{QuantizedMatrix, quantize};
 pub use rows::{
     Accepted, CONV_RING, ConvRing, DeviceWindow, KeyValuePages, NO_LANE, PAGE, PageTable, RopeTable, Rows,
 };

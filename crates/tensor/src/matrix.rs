@@ -76,6 +76,19 @@ impl Scales<'_> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    fn picked(&self, rows: usize, order: &[usize]) -> Scales<'static> {
+        match self {
+            Scales::Bf16(values) => Scales::Bf16(picked(values, rows, order)),
+            Scales::F16(values) => Scales::F16(picked(values, rows, order)),
+        }
+    }
+}
+
+/// Rows `order` of `rows` rows.
+fn picked<T: Copy>(values: &[T], rows: usize, order: &[usize]) -> Cow<'static, [T]> {
+    let width = values.len() / rows.max(1);
+    order.iter().flat_map(|row| &values[row * width..(row + 1) * width]).copied().collect()
 }
 
 /// What a quantized weight means on every device: `bf16(fma(scale, code, bias))`, rounded to nearest even.
@@ -138,6 +151,26 @@ impl HostMatrix<'_> {
         }
     }
 
+    /// Its rows `order`, stored as they are.
+    ///
+    /// # Panics
+    /// If a row is outside the matrix.
+    pub fn picked(&self, order: &[usize]) -> HostMatrix<'static> {
+        let values = match &self.values {
+            MatrixValues::Bf16(values) => MatrixValues::Bf16(picked(values, self.rows, order)),
+            MatrixValues::F16(values) => MatrixValues::F16(picked(values, self.rows, order)),
+            MatrixValues::F32(values) => MatrixValues::F32(picked(values, self.rows, order)),
+            MatrixValues::Affine(values) => MatrixValues::Affine(AffineValues {
+                bits: values.bits,
+                group_size: values.group_size,
+                words: picked(&values.words, self.rows, order),
+                scales: values.scales.picked(self.rows, order),
+                biases: values.biases.picked(self.rows, order),
+            }),
+        };
+        HostMatrix { rows: order.len(), columns: self.columns, values }
+    }
+
     /// The whole matrix as bf16, by [`HostMatrix::read_row`].
     pub fn to_bf16(&self) -> Vec<bf16> {
         let mut out = vec![bf16::ZERO; self.rows * self.columns];
@@ -188,5 +221,7 @@ mod tests {
         assert_eq!(values[8].to_f32(), 0.5 * 7.0 - 1.0);
         assert_eq!(values[32 + 9].to_f32(), 3.0);
         assert_eq!(values[32 + 15].to_f32(), 2.0 * 6.0 + 3.0);
+        let picked = matrix.picked(&[1, 1, 0]).to_bf16();
+        assert_eq!(picked, [&values[32..], &values[32..], &values[..32]].concat());
     }
 }

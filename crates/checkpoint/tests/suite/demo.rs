@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forerunner_checkpoint::{
     DrafterCheckpoint, Family, FeedForwardWeights, LayerKind, OperatorWeights, TargetCheckpoint,
 };
-use forerunner_tensor::MatrixValues;
+use forerunner_tensor::{HostMatrix, MatrixValues};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -122,4 +122,19 @@ fn a_watcher_hears_of_every_byte_once() {
     drop(drafter.head().expect("head"));
     (0..drafter.config().layers).for_each(|index| drop(drafter.layer(index).expect("layer")));
     assert_eq!(heard.load(Ordering::Relaxed), drafter.summary().bytes);
+}
+
+#[test]
+fn a_drafter_in_eight_bits_keeps_its_markov_embedding_as_it_is() {
+    let demo = workspace().join("assets/demo");
+    let target = TargetCheckpoint::open(&demo.join("target")).expect("demo target");
+    let drafter = DrafterCheckpoint::open(&demo.join("drafter"), target.config()).expect("demo drafter");
+    let drafter = drafter.in_eight_bits();
+    let is_affine =
+        |matrix: &HostMatrix<'_>| matches!(&matrix.values, MatrixValues::Affine(values) if values.bits == 8);
+    let (head, layer) = (drafter.head().expect("a head"), drafter.layer(1).expect("a layer"));
+    let linears =
+        [&layer.query, &layer.key, &layer.value, &layer.output, &layer.gate, &layer.up, &layer.down];
+    assert!(linears.into_iter().chain([&head.fuse, &head.markov_next]).all(is_affine));
+    assert!(!is_affine(&head.markov_previous));
 }

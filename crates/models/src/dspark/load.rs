@@ -1,9 +1,7 @@
 //! From a drafter's checkpoint to a device.
 
 use forerunner_checkpoint::{DrafterCheckpoint, DrafterConfig, DrafterLayerWeights};
-use forerunner_tensor::{
-    Device, DeviceError, HeadShape, HostMatrix, MarkovHead, MatrixValues, RopeTable, bf16,
-};
+use forerunner_tensor::{Device, DeviceError, HeadShape, HostMatrix, MarkovHead, RopeTable};
 
 use super::{DSpark, Layer};
 use crate::ModelError;
@@ -91,11 +89,6 @@ fn permute(head: &[f32], order: &[usize]) -> Vec<f32> {
 
 /// Permutes the rows of every head of a projection.
 fn permute_heads(matrix: &HostMatrix<'_>, order: &[usize]) -> HostMatrix<'static> {
-    let columns = matrix.columns;
-    let mut values = vec![bf16::ZERO; matrix.rows * columns];
-    for (row, out) in values.chunks_exact_mut(columns).enumerate() {
-        let head_start = row / order.len() * order.len();
-        matrix.read_row(head_start + order[row % order.len()], out);
-    }
-    HostMatrix { rows: matrix.rows, columns, values: MatrixValues::Bf16(values.into()) }
+    let source = |row: usize| row / order.len() * order.len() + order[row % order.len()];
+    matrix.picked(&(0..matrix.rows).map(source).collect::<Vec<_>>())
 }

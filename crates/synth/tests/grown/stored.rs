@@ -5,8 +5,8 @@ use std::sync::Arc;
 use forerunner_checkpoint::{
     FeedForwardWeights, OperatorWeights, TargetCheckpoint, TensorSource, write_source,
 };
-use forerunner_synth::{Base, Format, GrownCheckpoint, quantize};
-use forerunner_tensor::{HostMatrix, MatrixValues, Scales, bf16};
+use forerunner_synth::{Base, Format, GrownCheckpoint};
+use forerunner_tensor::{HostMatrix, MatrixValues, Scales, bf16, quantize};
 
 use crate::support::{base, demo_drafter, demo_target, specification, workspace};
 
@@ -206,7 +206,7 @@ fn check_row(
     source: &GrownCheckpoint,
     path: &str,
     index: usize,
-    expected: &forerunner_synth::QuantizedMatrix,
+    expected: &forerunner_tensor::QuantizedMatrix,
 ) {
     let groups = expected.scales.len();
     let part = |name: &str, width: usize| bytes(source, &format!("{path}.{name}"), index * width, width);

@@ -1,8 +1,11 @@
 //! MLX affine quantization of a dense matrix (docs/lfm2.md section 4).
 
-use forerunner_tensor::bf16;
+use half::bf16;
 
-use crate::replicas::GROUP;
+use crate::{AffineValues, HostMatrix, MatrixValues, Scales};
+
+/// Weights that share a scale and a bias.
+const GROUP: usize = 64;
 
 /// Smallest step between codes: one of 0 would leave the codes undefined.
 const STEP_MIN: f32 = 1e-7;
@@ -43,6 +46,24 @@ pub fn quantize(values: &[bf16], bits: u32) -> QuantizedMatrix {
     quantized
 }
 
+impl HostMatrix<'_> {
+    /// The same in affine codes of `bits` bits, in groups of 64; nothing where rows are not whole groups.
+    pub fn quantized(&self, bits: u32) -> Option<HostMatrix<'static>> {
+        if !self.columns.is_multiple_of(GROUP) {
+            return None;
+        }
+        let QuantizedMatrix { bits, words, scales, biases } = quantize(&self.to_bf16(), bits);
+        let values = MatrixValues::Affine(AffineValues {
+            bits,
+            group_size: GROUP,
+            words: words.into(),
+            scales: Scales::Bf16(scales.into()),
+            biases: Scales::Bf16(biases.into()),
+        });
+        Some(HostMatrix { rows: self.rows, columns: self.columns, values })
+    }
+}
+
 fn scale_and_bias(group: &[f32], bits: u32) -> (f32, f32) {
     let low = group.iter().copied().fold(f32::INFINITY, f32::min);
     let high = group.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -56,9 +77,8 @@ fn scale_and_bias(group: &[f32], bits: u32) -> (f32, f32) {
 
 #[cfg(test)]
 mod tests {
-    use forerunner_tensor::affine_value;
-
     use super::*;
+    use crate::affine_value;
 
     #[test]
     fn the_farther_end_is_exact_and_the_rest_within_half_a_step() {
@@ -80,6 +100,27 @@ mod tests {
                 values[..GROUP].iter().copied().fold(bf16::MAX, bf16::min).to_f32()
             );
         }
+    }
+
+    #[test]
+    fn a_matrix_of_whole_groups_is_quantized_row_by_row() {
+        let values: Vec<bf16> =
+            (0..3 * 128).map(|i| bf16::from_f32((i * 37 % 101) as f32 * 0.02 - 1.0)).collect();
+        let matrix = |columns: usize| HostMatrix {
+            rows: values.len() / columns,
+            columns,
+            values: MatrixValues::Bf16(values.clone().into()),
+        };
+        let (stored, mut row, mut found) = (matrix(128), vec![bf16::ZERO; 128], vec![bf16::ZERO; 128]);
+        let quantized = stored.quantized(8).unwrap();
+        for index in 0..3 {
+            stored.read_row(index, &mut row);
+            quantized.read_row(index, &mut found);
+            let worst =
+                row.iter().zip(&found).map(|(a, b)| (a.to_f32() - b.to_f32()).abs()).fold(0.0, f32::max);
+            assert!(worst < 0.01, "{worst}");
+        }
+        assert!(matrix(96).quantized(8).is_none());
     }
 
     #[test]
