@@ -2,27 +2,44 @@
 
 mod suites;
 
+use std::ops::Range;
 use std::path::Path;
 
 use forerunner_checkpoint::{DrafterCheckpoint, TargetCheckpoint};
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
+use forerunner_engine::gates::PromptDrafts;
 use forerunner_engine::{DeviceTarget, TargetOptions};
 use forerunner_lanes::{Target, TargetError, TokenId};
-use forerunner_tensor::{Device, MemoryMeter};
+use forerunner_tensor::{Device, MemoryMeter, bf16};
 
 use crate::flags::{DeviceName, ModeName, ModelFlags};
 
 pub(crate) use suites::{SuiteDevice, faulty_device, suite_devices};
 
-/// A target that also shows its logits, for checks against the reference.
+/// A target that also shows what is inside it, for checks against the reference.
 pub(crate) trait OpenTarget: Target {
     /// The logits after `prompt`, in fp32.
     fn first_logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>, TargetError>;
+
+    /// See [`DeviceTarget::prompt_drafts`].
+    fn prompt_drafts(
+        &mut self,
+        prompt: &[TokenId],
+        tapped: &mut dyn FnMut(Range<usize>, &[bf16]),
+    ) -> Result<PromptDrafts, TargetError>;
 }
 
 impl<D: Device> OpenTarget for DeviceTarget<D> {
     fn first_logits(&mut self, prompt: &[TokenId]) -> Result<Vec<f32>, TargetError> {
         DeviceTarget::first_logits(self, prompt)
+    }
+
+    fn prompt_drafts(
+        &mut self,
+        prompt: &[TokenId],
+        tapped: &mut dyn FnMut(Range<usize>, &[bf16]),
+    ) -> Result<PromptDrafts, TargetError> {
+        DeviceTarget::prompt_drafts(self, prompt, tapped)
     }
 }
 

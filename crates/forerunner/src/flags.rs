@@ -237,6 +237,11 @@ pub(crate) struct CheckFlags {
     /// --mode names one.
     #[arg(long)]
     pub(crate) kernels: bool,
+    /// Check no replies but the drafts after prompts of so many tokens: the drafter against its reference in fp32, which is
+    /// fed the device's own taps. The longest needs --context.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with_all = ["kernels", "prompts"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) drafts_after: Vec<u32>,
     /// Prompts of each gate, from 96 of chat, arithmetic, JSON, code and tool calls.
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub(crate) prompts: usize,

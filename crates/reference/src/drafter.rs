@@ -7,7 +7,6 @@ use forerunner_tensor::HeadShape;
 
 use crate::attention::{KeyValues, Rope, RopePairs};
 use crate::math::{Matrix, Pick, Rows, dot, feed_forward, rms_norm_rows, sigmoid};
-use crate::target::ReferenceTarget;
 
 /// A drafter with its weights in fp32. The fields are plain data, so that a test can build or damage one.
 #[derive(Debug, Clone)]
@@ -129,11 +128,11 @@ impl ReferenceDrafter {
     }
 
     /// Drafts a block after the context: `anchor` stands at position `state.length()`, draft `j` one further
-    /// each. `target` lends its embedding table and head. The context is left as it was.
-    pub fn draft(&self, state: &DrafterState, target: &ReferenceTarget, anchor: u32) -> Draft {
+    /// each. `embedding` is the target's table, which is also its head. The context is left as it was.
+    pub fn draft(&self, state: &DrafterState, embedding: &Matrix, anchor: u32) -> Draft {
         let mut tokens = vec![self.config.mask_token; self.config.block];
         tokens[0] = anchor;
-        let mut x = target.embed(&tokens);
+        let mut x = embedding.rows(&tokens);
         for (layer, context) in self.layers.iter().zip(&state.layers) {
             let normed = rms_norm_rows(&x, &layer.input_norm, self.config.norm_epsilon);
             x.add(&self.attention(layer, context, &normed));
@@ -141,7 +140,7 @@ impl ReferenceDrafter {
             x.add(&feed_forward(&layer.gate, &layer.up, &layer.down, &normed));
         }
         let hidden = rms_norm_rows(&x, &self.final_norm, self.config.norm_epsilon);
-        let base_logits = target.logits(&hidden);
+        let base_logits = embedding.apply(&hidden);
         let (picks, confidence) = self.chain(anchor, &hidden, &base_logits);
         Draft { picks, confidence, hidden, base_logits }
     }

@@ -1,6 +1,11 @@
 //! The plain fp32 arithmetic that the reference models share: rows, matrices, norms, activations and picks.
 
+use std::thread::{self, available_parallelism};
+
 use forerunner_tensor::HostMatrix;
+
+/// Products from which starting threads is worth their while: tens of milliseconds of one.
+const THREADED_PRODUCTS: usize = 1 << 26;
 
 /// Rows of equal width, one after another: `[count, width]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,16 +112,44 @@ impl Matrix {
         &self.values[index * self.inputs..(index + 1) * self.inputs]
     }
 
-    /// `matrix · x` for every row of `x`: `[count, outputs]`.
+    /// Rows `indices`, as of an embedding table.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn rows(&self, indices: &[u32]) -> Rows {
+        let mut rows = Rows::empty(self.inputs);
+        indices.iter().for_each(|&index| rows.push(self.row(index as usize)));
+        rows
+    }
+
+    /// `matrix · x` for every row of `x`: `[count, outputs]`. Many rows are shared out over threads, which changes no sum.
     pub fn apply(&self, x: &Rows) -> Rows {
         assert_eq!(x.width, self.inputs, "inputs of a matrix [{}, {}]", self.outputs, self.inputs);
         let mut out = Rows::zeros(x.count(), self.outputs);
+        let threads = match x.count() * self.values.len() {
+            ..THREADED_PRODUCTS => 1,
+            _ => available_parallelism().map_or(1, usize::from),
+        };
+        let rows = x.count().div_ceil(threads).max(1);
+        let shares = x.values.chunks(rows * self.inputs).zip(out.values.chunks_mut(rows * self.outputs));
+        thread::scope(|scope| {
+            for (index, (x, out)) in shares.enumerate() {
+                match index + 1 == threads {
+                    true => self.apply_to(x, out),
+                    false => drop(scope.spawn(move || self.apply_to(x, out))),
+                }
+            }
+        });
+        out
+    }
+
+    /// `matrix · x` for the rows of `x`, into the rows of `out`.
+    fn apply_to(&self, x: &[f32], out: &mut [f32]) {
         for (output, weights) in self.values.chunks_exact(self.inputs).enumerate() {
-            for (row, x) in x.iter().enumerate() {
-                out.values[row * self.outputs + output] = dot(weights, x);
+            for (x, out) in x.chunks_exact(self.inputs).zip(out.chunks_exact_mut(self.outputs)) {
+                out[output] = dot(weights, x);
             }
         }
-        out
     }
 
     /// `matrix · x` for one row.

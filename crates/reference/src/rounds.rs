@@ -87,7 +87,7 @@ pub fn drafted(
     while !limit.is_reached(&picks) {
         let position = session.state.length();
         let anchor = picks[picks.len() - 1].token;
-        let draft = drafter.draft(&session.context, target, anchor);
+        let draft = drafter.draft(&session.context, &target.embedding, anchor);
         let verified = session.verify(anchor, &draft);
         let (before, agreed) = (picks.len(), verified.len() - 1);
         for pick in verified {

@@ -223,11 +223,7 @@ impl ReferenceTarget {
 
     /// `[tokens, hidden]`: rows of the embedding table, unscaled.
     pub fn embed(&self, tokens: &[u32]) -> Rows {
-        let mut rows = Rows::empty(self.config.hidden);
-        for &token in tokens {
-            rows.push(self.embedding.row(token as usize));
-        }
-        rows
+        self.embedding.rows(tokens)
     }
 
     /// `[rows, vocabulary]`: the head's logits of final-normed rows.

@@ -11,7 +11,8 @@ use forerunner_lanes::{Limits, OpenLane, PendingSource, Round, RoundOut, Target,
 use forerunner_models::Lfm2;
 use forerunner_models::lfm2::{Activations, State};
 use forerunner_tensor::{
-    Accepted, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, PageTable, ReadBackPart, RoundKey, Rows,
+    Accepted, Device, DeviceError, DeviceWindow, DrawRow, DrawTables, Element, PageTable, ReadBackPart,
+    RoundKey, Rows, bf16,
 };
 
 use crate::pages::{HeldPages, PagePool};
@@ -136,10 +137,30 @@ impl<D: Device> Target for DeviceTarget<D> {
 impl<D: Device> DeviceTarget<D> {
     /// The logits of the last round's first draw.
     pub(crate) fn last_logits(&self) -> Result<Vec<f32>, TargetError> {
-        let mut logits = vec![0.0; self.buffers.draw_tables.vocabulary];
-        let downloaded = self.device.download(&self.activations.logits, 0, &mut logits);
+        self.downloaded(&self.activations.logits, self.buffers.draw_tables.vocabulary)
+    }
+
+    /// The taps of the last round's first `rows` rows: `[rows, taps * hidden]`.
+    pub(crate) fn last_taps(&self, rows: usize) -> Result<Vec<bf16>, TargetError> {
+        let width = self.taps.len() * self.model.config().hidden;
+        self.downloaded(&self.activations.taps, rows * width)
+    }
+
+    /// The rows of the last round's first block of drafts, after the last norm: `[block, hidden]`.
+    ///
+    /// # Panics
+    /// Without a drafter.
+    pub(crate) fn last_block(&self) -> Result<Vec<bf16>, TargetError> {
+        let drafter = self.drafter.as_ref().expect("a target with a drafter");
+        let config = drafter.model.config();
+        self.downloaded(&drafter.activations.normed, config.block * config.hidden)
+    }
+
+    fn downloaded<T: Element>(&self, buffer: &D::Buffer<T>, count: usize) -> Result<Vec<T>, TargetError> {
+        let mut values = vec![T::default(); count];
+        let downloaded = self.device.download(buffer, 0, &mut values);
         downloaded.map_err(|error| TargetError::Failed(error.to_string()))?;
-        Ok(logits)
+        Ok(values)
     }
 
     fn upload(&mut self, staging: &Staging, round: &Round<'_>) {

@@ -16,7 +16,7 @@ mod resumed;
 use forerunner_lanes::{SamplingRule, TokenId};
 
 pub use constrained::{GateGrammar, gate_grammars};
-pub use first::{FirstRound, first_round};
+pub use first::{FirstRound, PromptDrafts, first_round};
 pub use planted::{Planted, PlantedFault};
 pub use replies::{GateLanes, GateReply, GateSequence, replies, replies_after_cancel, run_all};
 

@@ -3,6 +3,7 @@
 use forerunner_engine::gates::{Difference, GateOutcome, GateSettings};
 use serde_json::{Value, json};
 
+use super::lengths::LengthOutcome;
 use super::reference::ReferenceReport;
 use crate::receipt::Receipt;
 
@@ -10,6 +11,7 @@ use crate::receipt::Receipt;
 pub(crate) struct Outcomes {
     receipt: Receipt,
     gates: Vec<Value>,
+    lengths: Vec<Value>,
     reference: Value,
     passed: usize,
     failed: usize,
@@ -17,13 +19,24 @@ pub(crate) struct Outcomes {
 
 impl Outcomes {
     /// Nothing yet, of a model on a device.
-    pub(crate) fn new(model: &str, device: &str, settings: &GateSettings) -> Self {
+    pub(crate) fn new(model: &str, device: &str) -> Self {
         let mut receipt = Receipt::new();
         receipt.set("model", model);
         receipt.set("device", device);
-        receipt.set("seed", settings.seed);
-        receipt.set("max_tokens", settings.max_tokens);
-        Outcomes { receipt, gates: Vec::new(), reference: Value::Null, passed: 0, failed: 0 }
+        Outcomes {
+            receipt,
+            gates: Vec::new(),
+            lengths: Vec::new(),
+            reference: Value::Null,
+            passed: 0,
+            failed: 0,
+        }
+    }
+
+    /// What the replies of the gates are like.
+    pub(crate) fn set_replies(&mut self, settings: &GateSettings) {
+        self.receipt.set("seed", settings.seed);
+        self.receipt.set("max_tokens", settings.max_tokens);
     }
 
     /// Adds an equality gate.
@@ -39,6 +52,20 @@ impl Outcomes {
             "tokens": outcome.tokens,
             "differing": outcome.differing,
             "first_difference": first,
+        }));
+    }
+
+    /// Adds the drafts after a length of prompt, with every row's cosine.
+    pub(crate) fn add_length(&mut self, outcome: &LengthOutcome) {
+        self.count(outcome.passed());
+        let picks = &outcome.expected.picks;
+        self.lengths.push(json!({
+            "prompt_tokens": outcome.length,
+            "passed": outcome.passed(),
+            "cosines": outcome.cosines,
+            "drafts": picks.iter().map(|pick| pick.token).collect::<Vec<_>>(),
+            "draft_margins": picks.iter().map(|pick| pick.margin).collect::<Vec<_>>(),
+            "drafts_found": outcome.found,
         }));
     }
 
@@ -86,6 +113,7 @@ impl Outcomes {
         let mut receipt = self.receipt;
         receipt.set("gates", self.gates);
         receipt.set("reference", self.reference);
+        receipt.set("drafts_after", self.lengths);
         receipt
     }
 

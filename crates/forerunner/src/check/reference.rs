@@ -20,7 +20,7 @@ const COSINE_MIDDLE: f64 = 0.9995;
 
 /// Largest logit gap, as a share of the row's largest logit, at which two picks count as a near-tie: bf16
 /// activations keep eight bits, so a logit's own rounding is some thousandths of that.
-const NEAR_TIE: f32 = 0.02;
+pub(super) const NEAR_TIE: f32 = 0.02;
 
 /// The models in fp32, in this machine's memory.
 pub(crate) struct ReferenceGate {
@@ -98,7 +98,7 @@ impl ReferenceGate {
         let drafts = self.drafter.as_ref().map_or(Vec::new(), |drafter| {
             let mut state = drafter.start();
             drafter.absorb(&mut state, &output.taps);
-            drafter.draft(&state, &self.target, anchor).picks
+            drafter.draft(&state, &self.target.embedding, anchor).picks
         });
         Ok(FirstComparison {
             case: case.name.clone(),
@@ -211,7 +211,8 @@ impl fmt::Display for ReferenceReport {
     }
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
+/// Between two rows.
+pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot =
         |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()

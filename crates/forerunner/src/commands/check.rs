@@ -1,6 +1,6 @@
 //! `forerunner check`: the promises of this engine, tried on this machine.
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use forerunner_engine::gates::{self, GateLanes, GateSettings};
 use forerunner_engine::{TargetOptions, kept_page_bytes};
 use forerunner_lanes::{Lanes, Options};
@@ -8,6 +8,7 @@ use forerunner_text::Grammars;
 
 use crate::check::cases::cases;
 use crate::check::kernels::check_kernels;
+use crate::check::lengths::LengthGate;
 use crate::check::outcomes::Outcomes;
 use crate::check::plant::planted;
 use crate::check::reference::{ReferenceGate, ReferenceReport};
@@ -27,10 +28,36 @@ const CACHE_PAGES: usize = 16;
 
 /// Runs every gate, or every kernel's suites; an error when one fails.
 pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
-    match flags.kernels {
-        true => check_kernels(flags),
-        false => check_model(flags),
+    match (flags.kernels, flags.drafts_after.is_empty()) {
+        (true, _) => check_kernels(flags),
+        (_, true) => check_model(flags),
+        _ => check_lengths(flags),
     }
+}
+
+/// The drafter alone, after long prompts.
+fn check_lengths(flags: &CheckFlags) -> anyhow::Result<()> {
+    let model = OpenedModel::open(&flags.model)?;
+    let mut lengths: Vec<usize> = flags.drafts_after.iter().map(|length| *length as usize).collect();
+    lengths.sort_unstable();
+    let longest = lengths.last().copied().unwrap_or_default();
+    // Every prompt is read from its start: what an earlier one left would not be tapped.
+    let options = TargetOptions { prompt_cache_bytes: 0, ..model.target_options(&flags.model, 1)? };
+    ensure!(
+        longest < options.context,
+        "--drafts-after has {longest}; accepted: less than {}, the context",
+        options.context
+    );
+    let mut gate = LengthGate::load(&model, longest)?;
+    let mut placed = model.place(&flags.model, &options)?;
+    say(format_args!("check of {} on {}", model.paths.name, placed.device))?;
+    let mut outcomes = Outcomes::new(&model.paths.name, &placed.device);
+    for length in lengths {
+        let outcome = gate.run(placed.target.as_mut(), length)?;
+        say(format_args!("{outcome}"))?;
+        outcomes.add_length(&outcome);
+    }
+    finish(outcomes, flags)
 }
 
 fn check_model(flags: &CheckFlags) -> anyhow::Result<()> {
@@ -52,7 +79,8 @@ fn check_model(flags: &CheckFlags) -> anyhow::Result<()> {
         prompt_cache_pages: options.prompt_cache_bytes / page_bytes,
         grammars: gates::gate_grammars(&grammars)?,
     };
-    let mut outcomes = Outcomes::new(&model.paths.name, &placed.device, &settings);
+    let mut outcomes = Outcomes::new(&model.paths.name, &placed.device);
+    outcomes.set_replies(&settings);
     let first = match ReferenceGate::load(&model)? {
         Ok(reference) => Some((reference.first_rounds(&mut placed.target, &cases)?, reference)),
         Err(skipped) => {

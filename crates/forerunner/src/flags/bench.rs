@@ -66,6 +66,9 @@ pub(crate) struct LatencyFlags {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "512,2048,8192")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
     pub(crate) lengths: Vec<u32>,
+    /// Replies that there is room for, though one runs at a time: memory is that of a server with as many.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) parallel: u16,
     /// New prompts of each length for the plain and for the drafted side.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(3..=1000))]
     pub(crate) rounds: u16,

@@ -47,6 +47,36 @@ fn the_demo_pair_keeps_every_promise_and_the_receipt_says_so() {
 }
 
 #[test]
+fn drafts_after_many_tokens_are_the_references() {
+    let receipt = temporary("lengths.json");
+    for bits in ["16", "8"] {
+        let run = forerunner(&[
+            "check",
+            "--drafts-after",
+            "1100,300",
+            "--drafter-bits",
+            bits,
+            "--receipt",
+            &receipt.to_string_lossy(),
+        ]);
+        assert_eq!(run.code, Some(0), "{}{}", run.stdout, run.stderr);
+        let written: Value =
+            serde_json::from_slice(&std::fs::read(&receipt).expect("a receipt")).expect("JSON");
+        let lengths: Vec<_> = written["drafts_after"]
+            .as_array()
+            .expect("lengths")
+            .iter()
+            .map(|at| &at["prompt_tokens"])
+            .collect();
+        assert_eq!(lengths, [300, 1100]);
+    }
+    std::fs::remove_file(&receipt).expect("a receipt");
+    let run = forerunner(&["check", "--drafts-after", "300", "--context", "200"]);
+    assert_eq!(run.code, Some(1), "{}", run.stdout);
+    assert!(run.stderr.contains("--drafts-after has 300; accepted: less than 200"), "{}", run.stderr);
+}
+
+#[test]
 fn the_dequantized_twin_passes_too() {
     let twin = temporary("twin");
     let arguments = [demo("target").to_string_lossy().into_owned(), twin.to_string_lossy().into_owned()];

@@ -19,8 +19,8 @@ use length::Length;
 
 /// Measures, prints a row a length, and writes the receipt; an error when replies differ.
 pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
-    // What is submitted has the lane; the queue is never the limit.
-    let sizes = Sizes::serving(1, 1);
+    // What is submitted has a lane; the queue is never the limit.
+    let sizes = Sizes::serving(flags.parallel.into(), 1);
     let all = prompts(&flags.prompts.prompts)?;
     let mut receipt = Receipt::of_bench("latency");
     let engine = LocalEngine::start(&flags.model, &sizes, flags.plant.as_deref())?;
@@ -42,7 +42,7 @@ pub(crate) fn latency(flags: &LatencyFlags) -> anyhow::Result<()> {
     receipt.set(
         "settings",
         json!({
-            "lengths": flags.lengths, "rounds": flags.rounds, "max_tokens": prompts.max_tokens,
+            "lengths": flags.lengths, "parallel": flags.parallel, "rounds": flags.rounds, "max_tokens": prompts.max_tokens,
             "temperature": prompts.temperature, "seed": prompts.seed, "force_drafts": flags.model.force_drafts,
             "threads": flags.model.threads, "planted": flags.plant,
         }),
