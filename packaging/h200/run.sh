@@ -20,8 +20,8 @@ even=$shape,4bit,0.25
 bf16=$shape,bf16,0.40
 
 # Sections in the order of a whole run, and groups of them.
-sections=(kernels demo gates rounds-4bit rounds-bf16 speed-4bit speed-even speed-bf16 streams-4bit streams-bf16
-    prompts-drafter prompts-alone vulkan-check vulkan-speed memcheck racecheck profile)
+sections=(kernels demo gates drafts rounds-4bit rounds-bf16 speed-4bit speed-even speed-bf16 speed-8bit streams-4bit streams-bf16
+    prompts-drafter prompts-alone context memory vulkan-check vulkan-speed host memcheck racecheck profile)
 groups=(all speed streams prompts vulkan sanitizer)
 
 refuse() {
@@ -52,6 +52,11 @@ demo() { receipt demo 120 check --device cuda; }
 # The same gates at the shape, where the reference does not fit.
 gates() { receipt gates 240 check --synth "$skewed" --device cuda; }
 
+# The drafter against its fp32 reference, which is fed the device's taps.
+drafts() {
+    receipt drafts 400 check --synth "$skewed" --device cuda --context 131072 --drafts-after 8192,32768,65536,130816
+}
+
 # The operations of a round over random weights, beside the bandwidth of the same run.
 rounds-4bit() { step rounds-4bit 150 "$programs/rounds" 4bit; }
 rounds-bf16() { step rounds-bf16 200 "$programs/rounds" bf16; }
@@ -63,6 +68,15 @@ speed-bf16() { one_stream speed-bf16 "$bf16"; }
 
 one_stream() {
     receipt "$1" 240 bench throughput --synth "$2" --device cuda --streams 1 --requests 4 --pairs 3 --most-pairs 5
+}
+
+# Drafts in every round of a drafter in bf16 and of the same in 8 bits: what is compared are tokens a round.
+speed-8bit() {
+    local bits
+    for bits in 16 8; do
+        receipt "forced-$bits" 240 bench throughput --synth "$skewed" --device cuda --drafter-bits "$bits" --streams 1 --requests 4 \
+            --pairs 3 --most-pairs 3 --force-drafts
+    done
 }
 
 # The engine, 16 and 256 distinct prompts at once, replies of one length.
@@ -82,10 +96,33 @@ prompts-drafter() { receipt prompts-drafter 400 bench latency --synth "$skewed" 
 # Without a drafter in memory. A grown model always has one, so the target is written to files first (13 GB).
 prompts-alone() {
     step grow 200 "$programs/forerunner" synth "$shape" "$work/grown" --format 4bit --skew 0.40 &&
-        receipt prompts-alone 350 bench latency --model "$work/grown/target" "${long_prompts[@]}"
+        receipt prompts-alone 350 bench latency --model "$work/grown/target" "${long_prompts[@]}" &&
+        receipt memory-alone 200 bench latency --model "$work/grown/target" "${wide[@]}"
     local status=$?
     rm -rf "$work/grown"
     return "$status"
+}
+
+# A reply after 131,008 tokens, and one after few.
+context() {
+    receipt context 500 bench latency --synth "$skewed" --device cuda --lengths 512,131008 --context 131072 --max-tokens 48 \
+        --prompt-cache-gib 8
+}
+
+# Memory with room for 16 replies of 131,072 tokens, after a long prompt. Without a drafter it is measured by prompts-alone.
+wide=(--device cuda --parallel 16 --context 131072 --lengths 65536 --max-tokens 8)
+
+memory() {
+    local bits
+    for bits in 16 8; do
+        receipt "memory-$bits" 200 bench latency --synth "$skewed" --drafter-bits "$bits" "${wide[@]}"
+    done
+}
+
+# Drafted against plain on the machine's processor, which may have what the one at a desk has not.
+host() {
+    receipt host-1 200 bench throughput --device cpu --threads 2 --streams 1
+    receipt host-many 400 bench throughput --device cpu --threads 2 --streams 4,8,16
 }
 
 # The suites and gates on the machine's Vulkan driver, and what a round costs the host.
