@@ -17,6 +17,8 @@ use crate::avx512::Avx512;
 use crate::experts::{ExpertScratch, Experts, Picks, Routed};
 use crate::memory::{Buffer, Scratch};
 use crate::mode::Mode;
+#[cfg(target_arch = "aarch64")]
+use crate::neon::Neon;
 use crate::pool::Pool;
 use crate::portable::Portable;
 use crate::weights::Matrix;
@@ -102,6 +104,11 @@ macro_rules! with_mode {
             #[cfg(target_arch = "x86_64")]
             Mode::Avx2 => {
                 type $arithmetic = Avx2;
+                $work
+            }
+            #[cfg(target_arch = "aarch64")]
+            Mode::Neon => {
+                type $arithmetic = Neon;
                 $work
             }
             _ => {

@@ -3,7 +3,7 @@
 //! **Architecture invariant:** within a mode every sum has one order, fixed by the matrix's width or by absolute key
 //! position. Rows, tiles and threads only decide who computes it and when, so a prompt, a decoded token and a
 //! verified draft agree bit for bit. An operation is written once over [`arithmetic::Arithmetic`]; a mode is one
-//! file or folder (`amx`, `avx512`, `avx2`, `portable`).
+//! file or folder (`amx`, `avx512`, `avx2`, `neon`, `portable`).
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -27,6 +27,8 @@ mod markov;
 mod math;
 mod memory;
 mod mode;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod noise;
 mod norm;
 mod pool;
@@ -34,6 +36,8 @@ mod portable;
 mod rope;
 mod rows;
 mod weights;
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod wide;
 mod windows;
 
 pub use device::{CpuDevice, CpuOptions};

@@ -15,13 +15,15 @@ pub enum Mode {
     Avx512,
     /// Multiply-adds of 256 bits in fp32 (AVX2 and FMA).
     Avx2,
+    /// The arithmetic of [`Mode::Avx2`] in registers of 128 bits (aarch64).
+    Neon,
     /// Plain loops, for any processor.
     Portable,
 }
 
 impl Mode {
     /// Best first.
-    pub const ALL: [Mode; 4] = [Mode::Amx, Mode::Avx512, Mode::Avx2, Mode::Portable];
+    pub const ALL: [Mode; 5] = [Mode::Amx, Mode::Avx512, Mode::Avx2, Mode::Neon, Mode::Portable];
 
     /// Name on the command line and in receipts.
     pub fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Mode {
             Mode::Amx => "amx",
             Mode::Avx512 => "avx512",
             Mode::Avx2 => "avx2",
+            Mode::Neon => "neon",
             Mode::Portable => "portable",
         }
     }
@@ -39,6 +42,7 @@ impl Mode {
             Mode::Amx => "Linux, AMX-TILE, AMX-BF16 and AVX-512 F, BW, VL and BF16",
             Mode::Avx512 => "AVX-512 F, BW, VL and BF16",
             Mode::Avx2 => "AVX2 and FMA",
+            Mode::Neon => "aarch64",
             Mode::Portable => "nothing",
         }
     }
@@ -49,6 +53,7 @@ impl Mode {
             Mode::Amx => has_amx(),
             Mode::Avx512 => has_avx512(),
             Mode::Avx2 => has_avx2(),
+            Mode::Neon => cfg!(target_arch = "aarch64"),
             Mode::Portable => true,
         }
     }
@@ -150,7 +155,7 @@ mod tests {
             assert_eq!(mode.name().parse(), Ok(mode));
         }
         let message = "sse9".parse::<Mode>().unwrap_err().to_string();
-        assert_eq!(message, "sse9 is no mode of the CPU; accepted: amx, avx512, avx2, portable");
+        assert_eq!(message, "sse9 is no mode of the CPU; accepted: amx, avx512, avx2, neon, portable");
     }
 
     #[test]

@@ -230,3 +230,25 @@ fn experts_are_row_invariant_and_equal_their_twins() {
         assert_eq!(experts(&device, &hosts, &x, 9), experts(&device, &twins, &x, 9), "{mode}");
     }
 }
+
+/// On x86-64 and on aarch64 the same sums, summed in the same order: what one processor's tests show holds for the other.
+#[test]
+fn avx2_and_neon_give_the_same_bits() {
+    for mode in [Mode::Avx2, Mode::Neon].into_iter().filter(|mode| mode.is_supported()) {
+        let (mut random, device) = (Random(7), device(mode));
+        let mut found = Vec::new();
+        for (bits, group) in FORMATS {
+            let host = random.affine(21, 3 * group, bits, group);
+            found.extend(logits(&device, &[host], &random.values(13 * 3 * group), 13));
+        }
+        let (values, x) = (random.values(9 * 203), random.values(7 * 203));
+        let odd = HostMatrix { rows: 9, columns: 203, values: MatrixValues::Bf16(values.into()) };
+        found.extend(logits(&device, &[odd], &x, 7));
+        let hosts = [(64, 128), (64, 128), (128, 64)];
+        let hosts: Vec<_> =
+            (0..3).map(|_| hosts.map(|(rows, columns)| random.affine(rows, columns, 4, 64))).collect();
+        found.extend(experts(&device, &hosts, &random.values(9 * 128), 9));
+        let mix = |digest: u64, sum: &f32| (digest ^ u64::from(sum.to_bits())).wrapping_mul(0x100_0000_01b3);
+        assert_eq!(found.iter().fold(0xcbf2_9ce4_8422_2325, mix), 170_822_207_779_265_014, "{mode}");
+    }
+}

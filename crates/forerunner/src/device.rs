@@ -210,6 +210,7 @@ fn mode(name: ModeName) -> Option<Mode> {
         ModeName::Amx => Some(Mode::Amx),
         ModeName::Avx512 => Some(Mode::Avx512),
         ModeName::Avx2 => Some(Mode::Avx2),
+        ModeName::Neon => Some(Mode::Neon),
         ModeName::Portable => Some(Mode::Portable),
     }
 }

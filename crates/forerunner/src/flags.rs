@@ -368,6 +368,7 @@ pub(crate) enum ModeName {
     Amx,
     Avx512,
     Avx2,
+    Neon,
     Portable,
 }
 
