@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{cuda, darwin, python, tidy, vulkan, web, workspace};
+use crate::{cuda, darwin, neon, python, tidy, vulkan, web, workspace};
 
 /// A check's name and what it runs: quick ones first.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", clippy),
     ("darwin", darwin::run),
+    ("neon", neon::test_where_possible),
     ("cuda", cuda::check_where_possible),
     ("vulkan", vulkan::install_where_possible),
     ("clients", || python::test_where_possible("clients")),

@@ -1,8 +1,9 @@
-//! Debian's packages, where there are any: what two steps of the CI are installed or unpacked from.
+//! Debian's packages, where there are any: what some steps of the CI are installed or unpacked from.
 
+use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::workspace;
 
@@ -17,15 +18,41 @@ pub(crate) fn is_root() -> bool {
     asked.is_ok_and(|answer| answer.stdout.trim_ascii() == b"0")
 }
 
-/// Learns which packages there are; takes root.
-pub(crate) fn update() -> Result<()> {
-    workspace::run(Command::new("apt-get").args(["update", "-qq"]))
-}
-
 /// Installs packages; takes root.
 pub(crate) fn install(packages: &[&str]) -> Result<()> {
-    update()?;
+    workspace::run(Command::new("apt-get").args(["update", "-qq"]))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
     workspace::run(install.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// What packages there are, for other processors too, in a folder of their own: the machine's lists stay as they are.
+pub(crate) struct Lists {
+    folder: PathBuf,
+    architectures: &'static str,
+}
+
+impl Lists {
+    /// Learns which packages there are for some architectures, which commas part.
+    pub(crate) fn load(folder: PathBuf, architectures: &'static str) -> Result<Self> {
+        let partial = folder.join("lists/partial");
+        std::fs::create_dir_all(&partial).with_context(|| partial.display().to_string())?;
+        let lists = Lists { folder, architectures };
+        workspace::run(lists.command("apt-get").args(["update", "-qq"]))?;
+        Ok(lists)
+    }
+
+    /// A program of apt that reads these lists.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let folder = self.folder.display();
+        let lists = format!("Dir::State::Lists={folder}/lists");
+        let cache = format!("Dir::Cache={folder}/cache");
+        let architectures = format!("APT::Architectures={}", self.architectures);
+        let mut command = Command::new(program);
+        // As root apt loads as a user of its own, who may not write here.
+        for option in [&*lists, &cache, &architectures, "APT::Sandbox::User=root"] {
+            command.args(["-o", option]);
+        }
+        command
+    }
 }

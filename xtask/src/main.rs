@@ -2,6 +2,7 @@
 
 mod bundle;
 mod ci;
+mod compiler;
 mod cuda;
 mod darwin;
 mod debian;
@@ -11,6 +12,7 @@ mod fuzz;
 mod licences;
 mod links;
 mod manifests;
+mod neon;
 mod plots;
 mod python;
 mod shaders;
@@ -38,7 +40,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   cuda          compiles the kernels for NVIDIA GPUs and stores them: [--check] [TARGET ...]
   bundle-h200   what checks and measures on one H200 without Rust there: [--to DIR]
   shaders       stores what Metal is given for each shader
-  darwin        type-checks the code for Macs";
+  darwin        type-checks the code for Macs
+  neon          the tests of the CPU device for aarch64, under an emulator";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -66,6 +69,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["bundle-h200", ..] => bundle::run(&arguments[1..]),
         ["shaders"] => shaders::run(),
         ["darwin"] => darwin::run(),
+        ["neon"] => neon::test_where_possible(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())
