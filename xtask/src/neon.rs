@@ -12,8 +12,8 @@ const LINKER: &str = "aarch64-linux-gnu-gcc";
 /// Where both come from, and the C library that tests are linked with.
 const PACKAGES: [&str; 3] = ["qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
 
-/// Tests of modes that real processors run elsewhere; emulated they would take minutes.
-const SKIPPED: &str = "other_modes";
+/// Tests of devices that differ in threads or in a mode that real processors run elsewhere: emulated they take minutes.
+const SKIPPED: &str = "other_devices";
 
 /// Builds the tests and runs them, where there are Debian's packages or they can be had; elsewhere it says so.
 pub(crate) fn test_where_possible() -> Result<()> {

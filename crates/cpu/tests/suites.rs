@@ -1,49 +1,45 @@
 //! Every mode of this machine against the oracle, row-invariance and the committed draws.
 //!
-//! The best mode has tests of its own: what another processor's mode gives is run under an emulator, where the others,
-//! which real processors run, would cost minutes.
+//! The best mode on several threads has tests of its own: they are what an emulator runs of another processor, where all
+//! devices would take it many minutes.
 
 use forerunner_cpu::{CpuDevice, CpuOptions, Mode};
 use forerunner_reference::suites::{Report, draws, parity, row_invariance};
 
-fn check(modes: impl Iterator<Item = Mode>, suite: impl Fn(&CpuDevice) -> Report) {
-    for mode in modes {
-        for threads in [1, 3] {
+fn devices() -> impl Iterator<Item = CpuDevice> {
+    Mode::supported().flat_map(|mode| {
+        [3, 1].map(|threads| {
             let options = CpuOptions { mode: Some(mode), threads: Some(threads) };
-            suite(&CpuDevice::new(options).expect("a supported mode starts")).assert_passed();
-        }
-    }
+            CpuDevice::new(options).expect("a supported mode starts")
+        })
+    })
 }
 
-fn best() -> impl Iterator<Item = Mode> {
-    Mode::supported().take(1)
-}
-
-fn others() -> impl Iterator<Item = Mode> {
-    Mode::supported().skip(1)
+fn check(devices: impl Iterator<Item = CpuDevice>, suite: impl Fn(&CpuDevice) -> Report) {
+    devices.for_each(|device| suite(&device).assert_passed());
 }
 
 #[test]
-fn the_best_mode_agrees_with_the_oracle() {
-    check(best(), parity::run);
+fn the_best_device_agrees_with_the_oracle() {
+    check(devices().take(1), parity::run);
 }
 
 #[test]
-fn other_modes_agree_with_the_oracle() {
-    check(others(), parity::run);
+fn other_devices_agree_with_the_oracle() {
+    check(devices().skip(1), parity::run);
 }
 
 #[test]
-fn the_best_mode_does_not_let_rows_touch_each_other() {
-    check(best(), row_invariance::run);
+fn the_best_device_does_not_let_rows_touch_each_other() {
+    check(devices().take(1), row_invariance::run);
 }
 
 #[test]
-fn other_modes_do_not_let_rows_touch_each_other() {
-    check(others(), row_invariance::run);
+fn other_devices_do_not_let_rows_touch_each_other() {
+    check(devices().skip(1), row_invariance::run);
 }
 
 #[test]
-fn every_mode_draws_the_committed_tokens() {
-    check(Mode::supported(), draws::run);
+fn every_device_draws_the_committed_tokens() {
+    check(devices(), draws::run);
 }
