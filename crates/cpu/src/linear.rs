@@ -23,7 +23,9 @@ pub(crate) fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R 
 const UNITS_A_MICROSECOND: usize = 128 * 1024;
 /// Chunks a thread that a region aims for: enough that a late worker does not hold the others up.
 const CHUNKS_A_THREAD: usize = 4;
-/// Most weights of a tile, so that a second pass over its rows finds them in the second-level cache.
+/// Rows that are multiplied in one pass over the weights, in every mode.
+const ONE_PASS: usize = 4;
+/// Most weights of a tile with more rows, so that a second pass over them finds them in the second-level cache.
 const TILE_WEIGHTS: usize = 128 * 1024;
 
 /// Outputs a chunk of `outputs` outputs of `columns` weights: a multiple of 8, and all of them where a region
@@ -35,8 +37,8 @@ pub(crate) fn tile_width(pool: &Pool, outputs: usize, columns: usize, rows: usiz
     }
     let shared = outputs.div_ceil(pool.threads() * CHUNKS_A_THREAD);
     let worthwhile = UNITS_A_MICROSECOND.div_ceil(4 * units.max(1));
-    let bounded = shared.max(worthwhile).min(TILE_WEIGHTS / columns.max(1));
-    bounded.next_multiple_of(8).max(8)
+    let most = if rows > ONE_PASS { TILE_WEIGHTS / columns.max(1) } else { outputs };
+    shared.max(worthwhile).min(most).next_multiple_of(8).max(8)
 }
 
 /// Gives `write` each place of `out[count, outputs]` with its fp32 sum.
