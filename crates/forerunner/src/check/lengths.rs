@@ -13,7 +13,7 @@ use forerunner_reference::{Draft, DrafterState, ReferenceDrafter, Rows};
 use forerunner_tensor::bf16;
 
 use super::cases::{PROMPTS, cases};
-use super::reference::{NEAR_TIE, cosine};
+use super::reference::{cosine, drafts_agree, equal_drafts, largest, middle};
 use crate::device::OpenTarget;
 use crate::setup::OpenedModel;
 
@@ -89,32 +89,21 @@ impl LengthOutcome {
         self.cosines.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    fn middle_cosine(&self) -> f64 {
-        let mut cosines = self.cosines.clone();
-        cosines.sort_by(f64::total_cmp);
-        cosines[cosines.len() / 2]
-    }
-
-    fn equal_drafts(&self) -> usize {
-        self.expected.picks.iter().zip(&self.found).take_while(|(pick, found)| pick.token == **found).count()
-    }
-
-    /// After a near-tie the chains may part.
+    /// The chains part where two logits of one row are near.
     fn drafts_agree(&self) -> bool {
-        let equal = self.equal_drafts();
-        let Some(pick) = self.expected.picks.get(equal) else { return true };
-        let scale =
-            self.expected.base_logits.row(equal).iter().fold(0.0, |scale: f32, logit| scale.max(logit.abs()));
-        self.found.len() > equal && pick.margin <= NEAR_TIE * scale
+        let LengthOutcome { expected: Draft { picks, base_logits, .. }, found, .. } = self;
+        let row = equal_drafts(picks, found).min(picks.len() - 1);
+        drafts_agree(picks, found, largest(base_logits.row(row)))
     }
 }
 
 impl fmt::Display for LengthOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.passed() { "ok  " } else { "FAIL" };
-        let (equal, all) = (self.equal_drafts(), self.expected.picks.len());
+        let picks = &self.expected.picks;
+        let (equal, all) = (equal_drafts(picks, &self.found), picks.len());
         write!(f, "{verdict} drafts after {} tokens against the fp32 reference: ", self.length)?;
-        let (least, middle) = (self.least_cosine(), self.middle_cosine());
+        let (least, middle) = (self.least_cosine(), middle(self.cosines.iter().copied()));
         write!(f, "{equal} of {all} equal, cosine {least:.6} at least, {middle:.6} in the middle")
     }
 }

@@ -20,7 +20,7 @@ const COSINE_MIDDLE: f64 = 0.9995;
 
 /// Largest logit gap, as a share of the row's largest logit, at which two picks count as a near-tie: bf16
 /// activations keep eight bits, so a logit's own rounding is some thousandths of that.
-pub(super) const NEAR_TIE: f32 = 0.02;
+const NEAR_TIE: f32 = 0.02;
 
 /// The models in fp32, in this machine's memory.
 pub(crate) struct ReferenceGate {
@@ -103,7 +103,7 @@ impl ReferenceGate {
         Ok(FirstComparison {
             case: case.name.clone(),
             cosine: cosine(expected.row(0), &logits),
-            scale: expected.row(0).iter().fold(0.0, |scale: f32, logit| scale.max(logit.abs())),
+            scale: largest(expected.row(0)),
             drafts,
             found: held.iter().map(|draft| draft.token).collect(),
         })
@@ -133,19 +133,8 @@ impl ReferenceGate {
 }
 
 impl FirstComparison {
-    /// Drafts equal up to the first near-tie, after which the chains may part.
-    pub(crate) fn drafts_agree(&self) -> bool {
-        let parted = self.drafts.iter().zip(&self.found).find(|(pick, found)| pick.token != **found);
-        parted.is_none_or(|(pick, _)| pick.margin <= NEAR_TIE * self.scale)
-    }
-
-    /// Drafts that equal the reference's, from the first.
-    pub(crate) fn equal_drafts(&self) -> usize {
-        self.drafts.iter().zip(&self.found).take_while(|(pick, found)| pick.token == **found).count()
-    }
-
     fn passed(&self) -> bool {
-        self.cosine >= COSINE_LEAST && self.drafts_agree()
+        self.cosine >= COSINE_LEAST && drafts_agree(&self.drafts, &self.found, self.scale)
     }
 }
 
@@ -170,9 +159,7 @@ impl ReferenceReport {
     }
 
     fn middle_cosine(&self) -> f64 {
-        let mut cosines: Vec<f64> = self.first_rounds.iter().map(|first| first.cosine).collect();
-        cosines.sort_by(f64::total_cmp);
-        cosines[cosines.len() / 2]
+        middle(self.first_rounds.iter().map(|first| first.cosine))
     }
 
     fn scale(&self) -> f32 {
@@ -188,7 +175,7 @@ impl fmt::Display for ReferenceReport {
                 "     {}: first-row logits cosine {:.6}, {} of {} drafts equal",
                 first.case,
                 first.cosine,
-                first.equal_drafts(),
+                equal_drafts(&first.drafts, &first.found),
                 first.drafts.len()
             )?;
         }
@@ -209,6 +196,30 @@ impl fmt::Display for ReferenceReport {
         }
         Ok(())
     }
+}
+
+/// Drafts that equal the reference's, from the first.
+pub(super) fn equal_drafts(expected: &[Pick], found: &[TokenId]) -> usize {
+    expected.iter().zip(found).take_while(|(pick, found)| pick.token == **found).count()
+}
+
+/// Whether all drafts are there and equal up to the first near-tie, after which the chains may part. Logits are up to `scale`
+/// in size.
+pub(super) fn drafts_agree(expected: &[Pick], found: &[TokenId], scale: f32) -> bool {
+    let parted = expected.get(equal_drafts(expected, found));
+    found.len() == expected.len() && parted.is_none_or(|pick| pick.margin <= NEAR_TIE * scale)
+}
+
+/// The largest logit, in size.
+pub(super) fn largest(logits: &[f32]) -> f32 {
+    logits.iter().fold(0.0, |largest, logit| largest.max(logit.abs()))
+}
+
+/// The middle one of some cosines.
+pub(super) fn middle(cosines: impl Iterator<Item = f64>) -> f64 {
+    let mut cosines: Vec<f64> = cosines.collect();
+    cosines.sort_by(f64::total_cmp);
+    cosines[cosines.len() / 2]
 }
 
 /// Between two rows.

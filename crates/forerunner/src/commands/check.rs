@@ -28,10 +28,12 @@ const CACHE_PAGES: usize = 16;
 
 /// Runs every gate, or every kernel's suites; an error when one fails.
 pub(crate) fn check(flags: &CheckFlags) -> anyhow::Result<()> {
-    match (flags.kernels, flags.drafts_after.is_empty()) {
-        (true, _) => check_kernels(flags),
-        (_, true) => check_model(flags),
-        _ => check_lengths(flags),
+    if flags.kernels {
+        check_kernels(flags)
+    } else if flags.drafts_after.is_empty() {
+        check_model(flags)
+    } else {
+        check_lengths(flags)
     }
 }
 

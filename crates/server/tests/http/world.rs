@@ -24,8 +24,8 @@ pub(crate) const VOCABULARY: u32 = 8192;
 /// Longest context.
 pub(crate) const CONTEXT: usize = 512;
 
-/// The time that prompts say it is, in seconds since 1970: the second of January 2026.
-const DAY: u64 = 1_767_312_000;
+/// The time that prompts say it is, in seconds since 1970: 30 November 2026.
+const DAY: u64 = 1_795_996_800;
 
 /// Lanes.
 pub(crate) const PARALLEL: usize = 8;
