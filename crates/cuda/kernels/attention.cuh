@@ -76,6 +76,9 @@ struct AttentionParams {
     i32 pages_per_lane;
     // Pages that a partial has room for.
     i32 partial_pages;
+    // Rows of a block of `attention_many`, which takes those blocks whose rows are of one lane; 0 where it is not launched.
+    i32 many_rows;
+    i32 reserved;
 };
 
 const i32 PARTIAL = HEAD + 2;
@@ -128,7 +131,9 @@ DEVICE void merge(Sums& sums, const Sums& other, const bool (&present)[2]) {
     }
 }
 
-// 64 keys from `first_key` on, which lie at `keys` and `values`.
+// 64 keys from `first_key` on, which lie at `keys` and `values`, PITCH values from one to the next. HIDDEN when a query
+// may not see all of them.
+template <i32 PITCH, bool HIDDEN>
 DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, const u16* values, i32 first_key) {
     i32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     float scores[8][4];
@@ -136,7 +141,7 @@ DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, co
     for (int j = 0; j < 8; j++) {
         scores[j][0] = scores[j][1] = scores[j][2] = scores[j][3] = 0;
         Inputs key;
-        key.load(keys + (j * 8 + g) * HEAD + t * 16);
+        key.load(keys + (j * 8 + g) * PITCH + t * 16);
 #pragma unroll
         for (int step = 0; step < 4; step++) {
             multiply_add(
@@ -153,7 +158,7 @@ DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, co
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 float& score = scores[j][2 * q + i];
-                bool seen = first_key + j * 8 + 2 * t + i < queries.key_end[q];
+                bool seen = !HIDDEN || first_key + j * 8 + 2 * t + i < queries.key_end[q];
                 // 1 / sqrt(64)
                 score = seen ? score * 0.125f : LOWEST;
                 highest = fmaxf(highest, score);
@@ -166,7 +171,7 @@ DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, co
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 float& score = scores[j][2 * q + i];
-                score = score == LOWEST ? 0 : expf(score - highest);
+                score = HIDDEN && score == LOWEST ? 0 : expf(score - highest);
                 weight += score;
             }
         weight += __shfl_xor_sync(ALL, weight, 1);
@@ -182,7 +187,7 @@ DEVICE void attend_slice(Sums& sums, const Queries& queries, const u16* keys, co
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             i32 key = step * 16 + 2 * t + i % 2 + i / 2 * 8;
-            value[i] = *(const uint4*)(values + key * HEAD + 8 * g);
+            value[i] = *(const uint4*)(values + key * PITCH + 8 * g);
         }
         u32 large[4], small[4];
 #pragma unroll
@@ -210,6 +215,14 @@ DEVICE i32 rows_from(const Rows& rows, i32 row, i32 room) {
     i32 count = 1;
     while ((row + count) % room != 0 && row + count < rows.count && rows.lane[row + count] == lane) count++;
     return count;
+}
+
+// Whether the `many_rows` rows from `first` on are all of one lane, as far as there are rows. For all threads of a block,
+// which are no fewer than the rows.
+DEVICE bool is_of_one_lane(const AttentionParams& p, i32 first) {
+    i32 row = first + (i32)threadIdx.x, lane = p.rows.lane[first];
+    bool is_row = (i32)threadIdx.x < p.many_rows && row < p.rows.count;
+    return __syncthreads_and(lane != NO_LANE && (!is_row || p.rows.lane[row] == lane));
 }
 
 DEVICE void load_queries(Queries& q, const AttentionParams& p, i32 row, i32 count, i32 key_head) {
@@ -259,8 +272,8 @@ struct Share {
     }
 };
 
-// Few rows: a block of 4 warps for a few rows of a lane and one key head, a warp for each slice of a page. Blocks z
-// share the pages; the last one merges them in page order.
+// A block of 4 warps for a few rows of a lane and one key head, a warp for each slice of a page. Blocks z share the
+// pages; the last one merges them in page order.
 KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ AttentionParams p) {
     __shared__ float slices[SLICES][16][HEAD + 4];
     __shared__ float highest[SLICES][16], weights[SLICES][16];
@@ -268,6 +281,7 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
     wait_for_inputs();
     i32 group = p.query_heads / p.key_value_heads, room = 16 / group;
     i32 row = blockIdx.x, key_head = blockIdx.y;
+    if (p.many_rows > 0 && is_of_one_lane(p, row / p.many_rows * p.many_rows)) return;
     i32 count = rows_from(p.rows, row, room);
     if (count == 0) return;
     i32 last_end = 0;
@@ -289,7 +303,7 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
         if (first_key < last_end) {
             u64 start = page_start(p, lane, page, key_head) + slice * SLICE * HEAD;
             Sums sums;
-            attend_slice(sums, queries, p.keys + start, p.values + start, first_key);
+            attend_slice<HEAD, true>(sums, queries, p.keys + start, p.values + start, first_key);
 #pragma unroll
             for (int j = 0; j < 8; j++)
 #pragma unroll
@@ -351,39 +365,108 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
     if (merges) write_values(p, my_row, head, first, total.values, total.weight);
 }
 
-// Many rows: a warp for a few rows of a lane and one key head, over all of their pages.
-KERNEL __launch_bounds__(128) attention_many(const __grid_constant__ AttentionParams p) {
-    let_next_start();
-    wait_for_inputs();
-    i32 group = p.query_heads / p.key_value_heads, room = 16 / group;
-    i32 key_head = blockIdx.y, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    i32 first_row = (blockIdx.x * 4 + threadIdx.x / 32) * room;
-    for (i32 row = first_row; row < min(first_row + room, p.rows.count); row++) {
-        i32 count = rows_from(p.rows, row, room);
-        if (count == 0) continue;
-        i32 last_end = 0;
-        for (i32 i = 0; i < count; i++) last_end = max(last_end, p.rows.key_end[row + i]);
+// Many rows of one lane: a warp for a few of them and one key head, over all of their pages.
+//
+// `MANY_WARPS` of attention.rs.
+const i32 MANY_WARPS = 4;
+// From one key to the next in shared memory: a warp's reads meet in no bank.
+const i32 PITCH = HEAD + 8;
+
+// A slice in shared memory.
+struct Stage {
+    u16 keys[SLICE][PITCH];
+    u16 values[SLICE][PITCH];
+};
+
+// What a warp's lanes have in shared memory while they need it not: registers are what limits how many warps there are.
+template <class T> struct Waiting {
+    u32 words[sizeof(T) / sizeof(u32)][32];
+
+    __device__ __forceinline__ void store(const T& value) {
+        const u32* from = (const u32*)&value;
+#pragma unroll
+        for (int i = 0; i < sizeof(T) / sizeof(u32); i++) words[i][threadIdx.x % 32] = from[i];
+    }
+
+    __device__ __forceinline__ void load(T& value) const {
+        u32* to = (u32*)&value;
+#pragma unroll
+        for (int i = 0; i < sizeof(T) / sizeof(u32); i++) to[i] = words[i][threadIdx.x % 32];
+    }
+};
+
+// `MANY_SHARED` of attention.rs.
+struct ManyShared {
+    Stage stages[2];
+    Waiting<Queries> queries[MANY_WARPS];
+    Waiting<Sums> totals[MANY_WARPS];
+};
+
+// A warp's rows, and the sums of their queries.
+struct Group {
+    i32 row, count, key_head;
+    i32 key_end[2];
+    // After the last key that any of the queries sees, and that all of them see.
+    i32 last_end, common_end;
+    Waiting<Queries>& waiting;
+    Waiting<Sums>& total;
+    Sums of_page;
+
+    __device__ __forceinline__ Group(ManyShared& shared, i32 row, i32 key_head)
+        : row(row), key_head(key_head), waiting(shared.queries[threadIdx.x / 32]),
+          total(shared.totals[threadIdx.x / 32]) {}
+
+    // Takes at most `room` rows, and none where there is none.
+    __device__ __forceinline__ void begin(const AttentionParams& p, i32 room) {
+        count = min(room, p.rows.count - row);
+        last_end = 0;
+        if (count <= 0) return;
         Queries queries;
         load_queries(queries, p, row, count, key_head);
-        i32 lane = p.rows.lane[row];
-        Sums total;
-        total.clear();
-        for (i32 page = 0; page * PAGE < last_end; page++) {
-            u64 start = page_start(p, lane, page, key_head);
-            Sums of_page;
-            of_page.clear();
-            for (i32 slice = 0; slice < SLICES; slice++) {
-                i32 first_key = page * PAGE + slice * SLICE;
-                if (first_key >= last_end) break;
-                Sums sums;
-                u64 at = start + slice * SLICE * HEAD;
-                attend_slice(sums, queries, p.keys + at, p.values + at, first_key);
-                bool present[2] = {first_key < queries.key_end[0], first_key < queries.key_end[1]};
-                merge(of_page, sums, present);
-            }
-            bool present[2] = {page * PAGE < queries.key_end[0], page * PAGE < queries.key_end[1]};
-            merge(total, of_page, present);
+        waiting.store(queries);
+        key_end[0] = queries.key_end[0];
+        key_end[1] = queries.key_end[1];
+        last_end = max(key_end[0], key_end[1]);
+        common_end = min(key_end[0], key_end[1]);
+#pragma unroll
+        for (int step = 4; step < 32; step *= 2) {
+            last_end = max(last_end, __shfl_xor_sync(ALL, last_end, step));
+            common_end = min(common_end, __shfl_xor_sync(ALL, common_end, step));
         }
+        of_page.clear();
+        total.store(of_page);
+    }
+
+    __device__ __forceinline__ void merge_seen(Sums& sums, const Sums& other, i32 first_key) {
+        bool seen[2] = {first_key < key_end[0], first_key < key_end[1]};
+        merge(sums, other, seen);
+    }
+
+    // The slice from `first_key` on, before `last_end`; slices come in order.
+    __device__ __forceinline__ void attend(const Stage& stage, i32 first_key) {
+        Queries queries;
+        waiting.load(queries);
+        Sums sums;
+        if (first_key + SLICE <= common_end) {
+            attend_slice<PITCH, false>(sums, queries, stage.keys[0], stage.values[0], first_key);
+        } else {
+            attend_slice<PITCH, true>(sums, queries, stage.keys[0], stage.values[0], first_key);
+        }
+        merge_seen(of_page, sums, first_key);
+        i32 next = first_key + SLICE;
+        if (next % PAGE == 0 || next >= last_end) {
+            total.load(sums);
+            merge_seen(sums, of_page, first_key / PAGE * PAGE);
+            total.store(sums);
+            of_page.clear();
+        }
+    }
+
+    __device__ __forceinline__ void write(const AttentionParams& p) {
+        if (count <= 0) return;
+        i32 group = p.query_heads / p.key_value_heads, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+        Sums sums;
+        total.load(sums);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             i32 q = g + 8 * i;
@@ -392,10 +475,47 @@ KERNEL __launch_bounds__(128) attention_many(const __grid_constant__ AttentionPa
             for (int half = 0; half < 2; half++) {
                 float values[8];
 #pragma unroll
-                for (int j = 0; j < 8; j++) values[j] = total.values[j][2 * i + half];
+                for (int j = 0; j < 8; j++) values[j] = sums.values[j][2 * i + half];
                 i32 head = key_head * group + q % group;
-                write_values(p, row + q / group, head, 16 * t + 8 * half, values, total.weight[i]);
+                write_values(p, row + q / group, head, 16 * t + 8 * half, values, sums.weight[i]);
             }
         }
     }
+};
+
+// Begins the copies of a slice by all threads of the block.
+DEVICE void fetch_slice(Stage& stage, const AttentionParams& p, i32 lane, i32 slice, i32 key_head) {
+    const i32 pieces = HEAD / 8;
+    u64 start = page_start(p, lane, slice / SLICES, key_head) + slice % SLICES * SLICE * HEAD;
+#pragma unroll
+    for (int i = 0; i < SLICE * pieces / (MANY_WARPS * 32); i++) {
+        i32 piece = threadIdx.x + i * MANY_WARPS * 32, key = piece / pieces, first = piece % pieces * 8;
+        copy16(shared_address(&stage.keys[key][first]), p.keys + start + key * HEAD + first);
+        copy16(shared_address(&stage.values[key][first]), p.values + start + key * HEAD + first);
+    }
+    commit_copies();
+}
+
+// A block whose rows are all of one lane: its warps share the slices. Warps without rows copy.
+KERNEL __launch_bounds__(MANY_WARPS * 32, 3) attention_many(const __grid_constant__ AttentionParams p) {
+    ManyShared& shared = *(ManyShared*)dynamic_memory;
+    let_next_start();
+    wait_for_inputs();
+    i32 block_row = blockIdx.x * p.many_rows, block_end = 0, room = p.many_rows / MANY_WARPS;
+    if (!is_of_one_lane(p, block_row)) return;
+    for (i32 row = block_row; row < min(block_row + p.many_rows, p.rows.count); row++) {
+        block_end = max(block_end, p.rows.key_end[row]);
+    }
+    i32 lane = p.rows.lane[block_row], slices = ceil_div(block_end, SLICE);
+    Group group(shared, block_row + threadIdx.x / 32 * room, blockIdx.y);
+    group.begin(p, room);
+    fetch_slice(shared.stages[0], p, lane, 0, group.key_head);
+    for (i32 slice = 0; slice < slices; slice++) {
+        wait_for_copies<0>();
+        // Nobody reads the other stage any more.
+        __syncthreads();
+        if (slice + 1 < slices) fetch_slice(shared.stages[(slice + 1) % 2], p, lane, slice + 1, group.key_head);
+        if (slice * SLICE < group.last_end) group.attend(shared.stages[slice % 2], slice * SLICE);
+    }
+    group.write(p);
 }

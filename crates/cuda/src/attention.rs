@@ -15,8 +15,11 @@ use crate::weights::unsupported;
 pub(crate) const HEAD: usize = 64;
 /// Queries of a warp.
 pub(crate) const QUERIES: usize = 16;
-/// Rows up to which a row has a block of its own.
+/// Rows up to which each has a block of its own, whatever lane it is of.
 const BLOCK_ROWS: usize = 256;
+/// Warps of a block of `attention_many`, and its shared memory: `MANY_WARPS` and `ManyShared` of `attention.cuh`.
+const MANY_WARPS: usize = 4;
+const MANY_SHARED: usize = 64 << 10;
 /// Floats that a page's sum takes.
 const PARTIAL: usize = HEAD + 2;
 
@@ -55,6 +58,8 @@ struct AttentionParams {
     key_value_heads: i32,
     pages_per_lane: i32,
     partial_pages: i32,
+    many_rows: i32,
+    reserved: i32,
 }
 
 // SAFETY: `AttentionParams` of `attention.cuh`.
@@ -100,8 +105,9 @@ impl CudaDevice {
         out: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
         check_shape(shape)?;
-        let few = rows.count <= BLOCK_ROWS;
         let heads = shape.key_value_heads;
+        let many_rows = MANY_WARPS * (QUERIES / (shape.query_heads / heads));
+        let has_many = rows.count > BLOCK_ROWS;
         // Enough blocks for two on each multiprocessor.
         let wanted = (2 * self.driver.resources.multiprocessors).div_ceil(rows.count.max(1) * heads);
         let shares = if rows.count <= FEW_ROWS { wanted.min(table.pages_per_lane).max(1) } else { 1 };
@@ -120,14 +126,15 @@ impl CudaDevice {
             key_value_heads: heads as i32,
             pages_per_lane: table.pages_per_lane as i32,
             partial_pages: table.pages_per_lane as i32,
+            many_rows: if has_many { many_rows as i32 } else { 0 },
+            reserved: 0,
         };
-        if few {
-            let grid = Grid { blocks: [rows.count, heads, shares], threads: 128, shared: 0 };
-            return self.launch_rows(Kernel::AttentionFew, grid, &params);
+        if has_many {
+            let grid = Grid::new(rows.count.div_ceil(many_rows), heads, MANY_WARPS * 32);
+            self.launch_rows(Kernel::AttentionMany, grid.with_shared(MANY_SHARED), &params)?;
         }
-        let rows_of_warp = QUERIES / (shape.query_heads / heads);
-        let grid = Grid::new(rows.count.div_ceil(4 * rows_of_warp), heads, 128);
-        self.launch_rows(Kernel::AttentionMany, grid, &params)
+        let grid = Grid { blocks: [rows.count, heads, shares], threads: 128, shared: 0 };
+        self.launch_rows(Kernel::AttentionFew, grid, &params)
     }
 }
 
