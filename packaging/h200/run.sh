@@ -109,8 +109,9 @@ context() {
         --prompt-cache-gib 8
 }
 
-# Memory with room for 16 replies of 131,072 tokens, after a long prompt. Without a drafter it is measured by prompts-alone.
-wide=(--device cuda --parallel 16 --context 131072 --lengths 65536 --max-tokens 8)
+# Memory with room for 16 replies of 131,072 tokens, after one long prompt and another: nothing of the first is kept. Without a
+# drafter it is measured by prompts-alone.
+wide=(--device cuda --parallel 16 --context 131072 --lengths 65536 --max-tokens 8 --prompt-cache-gib 0)
 
 memory() {
     local bits

@@ -1,15 +1,17 @@
 //! Buffers: device memory for plain values, given back when dropped.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use forerunner_tensor::{DeviceError, Element};
 
 use crate::driver::{Address, Driver};
+use crate::reserved::Reserved;
 
 /// `len` values on the GPU.
 pub struct Buffer<T: Element> {
-    memory: Memory,
+    memory: Holding,
     len: usize,
     values: PhantomData<T>,
 }
@@ -17,12 +19,35 @@ pub struct Buffer<T: Element> {
 impl<T: Element> Buffer<T> {
     pub(crate) fn zeroed(driver: &Arc<Driver>, len: usize) -> Result<Self, DeviceError> {
         let memory = Memory::zeroed(driver, len.saturating_mul(size_of::<T>()))?;
-        Ok(Buffer { memory, len, values: PhantomData })
+        Ok(Buffer { memory: Holding::All(memory), len, values: PhantomData })
+    }
+
+    /// Addresses for `len` values, which take memory when [`Buffer::commit`] asks.
+    pub(crate) fn reserved(driver: &Arc<Driver>, len: usize) -> Result<Self, DeviceError> {
+        let memory = Reserved::new(driver, len.saturating_mul(size_of::<T>()))?;
+        Ok(Buffer { memory: Holding::Reserved(memory), len, values: PhantomData })
+    }
+
+    /// Has a range of values take memory, zeros where it is new.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    pub(crate) fn commit(&mut self, values: Range<usize>) -> Result<(), DeviceError> {
+        assert!(values.end <= self.len, "values {values:?} of a buffer of {}", self.len);
+        match &mut self.memory {
+            Holding::All(_) => Ok(()),
+            Holding::Reserved(memory) => {
+                memory.commit(values.start * size_of::<T>()..values.end * size_of::<T>())
+            }
+        }
     }
 
     /// The address of the first value.
     pub(crate) fn address(&self) -> Address {
-        self.memory.address
+        match &self.memory {
+            Holding::All(memory) => memory.address,
+            Holding::Reserved(memory) => memory.address,
+        }
     }
 
     /// The address of value `offset`, of which `count` from there on are inside.
@@ -36,7 +61,7 @@ impl<T: Element> Buffer<T> {
             "values {offset}..+{count} of a buffer of {}",
             self.len
         );
-        self.memory.address + (offset * size_of::<T>()) as u64
+        self.address() + (offset * size_of::<T>()) as u64
     }
 
     /// The address, where at least `count` values are.
@@ -46,6 +71,12 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn first(&self, count: usize) -> Address {
         self.span(0, count)
     }
+}
+
+/// A buffer's memory.
+enum Holding {
+    All(Memory),
+    Reserved(Reserved),
 }
 
 /// Bytes on the GPU.

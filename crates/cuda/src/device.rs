@@ -1,6 +1,7 @@
 //! The device: each operation of the seam handed to its kernels.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 
 use forerunner_tensor::{
@@ -225,6 +226,21 @@ impl Device for CudaDevice {
 
     fn allocate<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::zeroed(&self.driver, len)
+    }
+
+    fn reserve<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        match self.driver.granule {
+            Some(_) => Buffer::reserved(&self.driver, len),
+            None => Buffer::zeroed(&self.driver, len),
+        }
+    }
+
+    fn commit<T: Element>(&self, buffer: &mut Buffer<T>, values: Range<usize>) -> Result<(), DeviceError> {
+        buffer.commit(values)
+    }
+
+    fn memory_left(&self) -> Result<Option<u64>, DeviceError> {
+        self.driver.granule.map(|_| self.driver.memory_left()).transpose()
     }
 
     fn upload<T: Element>(&self, buffer: &mut Buffer<T>, offset: usize, values: &[T]) {

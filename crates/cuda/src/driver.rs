@@ -9,6 +9,7 @@ use cudarc::driver::sys::{self, CUresult};
 use forerunner_tensor::{DeviceError, MemoryMeter};
 
 use crate::few::Chip;
+use crate::reserved;
 
 /// Device memory by its address.
 pub(crate) type Address = u64;
@@ -29,6 +30,8 @@ pub(crate) struct Driver {
     pub(crate) capability: (i32, i32),
     /// What its blocks share.
     pub(crate) resources: Chip,
+    /// Bytes that memory of reserved addresses comes in, where the GPU can reserve them.
+    pub(crate) granule: Option<usize>,
     free: RefCell<HashMap<usize, Vec<Address>>>,
     /// Counts what could make a recorded address stale.
     generation: Cell<u64>,
@@ -52,6 +55,11 @@ pub(crate) fn check(result: CUresult, action: &str) -> Result<(), DeviceError> {
         return Ok(());
     }
     Err(failed(format!("{action}: {}", describe(result))))
+}
+
+/// An error when `bytes` could not be had.
+pub(crate) fn out_of_memory(bytes: usize, result: CUresult) -> DeviceError {
+    DeviceError::OutOfMemory { device: crate::NAME.into(), bytes, reason: describe(result) }
 }
 
 fn describe(result: CUresult) -> String {
@@ -111,6 +119,8 @@ impl Driver {
             shared_of_processor: size(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
             is_roomy: (9..12).contains(&capability.0),
         };
+        let can_reserve =
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)? == 1;
         Ok(Driver {
             context,
             stream,
@@ -118,6 +128,7 @@ impl Driver {
             chip: chip_name(device)?,
             capability,
             resources,
+            granule: can_reserve.then(|| reserved::granule(device)).transpose()?,
             free: RefCell::default(),
             generation: Cell::new(0),
             memory: MemoryMeter::default(),
@@ -130,8 +141,26 @@ impl Driver {
         check(unsafe { sys::cuCtxSetCurrent(self.context) }, "entering the context")
     }
 
+    pub(crate) fn ordinal(&self) -> sys::CUdevice {
+        self.ordinal
+    }
+
+    /// Bytes that are free on the GPU.
+    pub(crate) fn memory_left(&self) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both are written.
+        check(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) }, "asking for free memory")?;
+        Ok(free as u64)
+    }
+
     pub(crate) fn stream(&self) -> sys::CUstream {
         self.stream
+    }
+
+    /// Some address may become another's.
+    pub(crate) fn forget_addresses(&self) {
+        self.generation.set(self.generation.get() + 1);
     }
 
     /// Changes whenever an address that was recorded may have become another's.
@@ -159,18 +188,14 @@ impl Driver {
         // SAFETY: `address` is written.
         let result = unsafe { sys::cuMemAlloc_v2(&mut address, size) };
         if result != CUresult::CUDA_SUCCESS {
-            return Err(DeviceError::OutOfMemory {
-                device: crate::NAME.into(),
-                bytes: size,
-                reason: describe(result),
-            });
+            return Err(out_of_memory(size, result));
         }
         Ok(address)
     }
 
     /// Gives memory of [`Driver::allocate`] back.
     pub(crate) fn free(&self, address: Address, bytes: usize) {
-        self.generation.set(self.generation.get() + 1);
+        self.forget_addresses();
         let size = size_class(bytes);
         self.memory.subtract(size as u64);
         if size <= KEPT {

@@ -17,6 +17,7 @@ mod limits;
 mod linear;
 mod memory;
 mod module;
+mod reserved;
 mod rounds;
 mod rows;
 mod scratch;

@@ -1,5 +1,7 @@
 //! Which pages are free, and how many hold each of the others.
 
+use std::ops::Range;
+
 /// The pages of one engine, reference-counted. Free pages are handed out lowest first, so that a quiet engine
 /// touches little memory.
 #[derive(Debug)]
@@ -99,6 +101,32 @@ impl HeldPages {
     }
 }
 
+/// Which pages take memory on a device that reserves their addresses first.
+#[derive(Debug)]
+pub(crate) struct CommittedPages(Vec<bool>);
+
+impl CommittedPages {
+    /// None of `total` pages does.
+    pub(crate) fn new(total: usize) -> Self {
+        CommittedPages(vec![false; total])
+    }
+
+    /// The first pages of `pages` without memory that follow each other.
+    pub(crate) fn missing(&self, pages: &[i32]) -> Option<Range<usize>> {
+        let first = pages.iter().position(|page| !self.0[*page as usize])?;
+        let start = pages[first] as usize;
+        let follows =
+            |(index, page): &(usize, &i32)| **page as usize == start + index && !self.0[start + index];
+        let count = pages[first..].iter().enumerate().take_while(follows).count();
+        Some(start..start + count)
+    }
+
+    /// They take memory now.
+    pub(crate) fn add(&mut self, pages: Range<usize>) {
+        self.0[pages].fill(true);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +141,20 @@ mod tests {
         assert_eq!(held.in_use(), 2);
         held.close(&[0, 3]);
         assert_eq!(held.in_use(), 0);
+    }
+
+    #[test]
+    fn pages_without_memory_are_told_run_by_run() {
+        let mut committed = CommittedPages::new(9);
+        committed.add(3..4);
+        let pages = [1, 2, 3, 4, 5, 8, 7];
+        let mut runs = Vec::new();
+        while let Some(run) = committed.missing(&pages) {
+            committed.add(run.clone());
+            runs.push(run);
+        }
+        assert_eq!(runs, [1..3, 4..6, 8..9, 7..8]);
+        assert_eq!(committed.missing(&[]), None);
     }
 
     #[test]

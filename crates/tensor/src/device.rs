@@ -200,6 +200,26 @@ pub trait Device: Sized + Send + 'static {
     /// `len` zeros.
     fn allocate<T: Element>(&self, len: usize) -> Result<Self::Buffer<T>, DeviceError>;
 
+    /// `len` values, all zeros once they are there: what [`Device::commit`] was not asked for yet may not be touched.
+    /// A device that cannot reserve addresses alone allocates all of them.
+    fn reserve<T: Element>(&self, len: usize) -> Result<Self::Buffer<T>, DeviceError> {
+        self.allocate(len)
+    }
+
+    /// Has a range of a reserved buffer's values take memory. Nothing happens where it has.
+    fn commit<T: Element>(
+        &self,
+        _buffer: &mut Self::Buffer<T>,
+        _values: std::ops::Range<usize>,
+    ) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Bytes that could still be committed; `None` of a device that allocates all that is reserved.
+    fn memory_left(&self) -> Result<Option<u64>, DeviceError> {
+        Ok(None)
+    }
+
     /// Writes `values` from index `offset` on, after all that is queued already and before what follows.
     fn upload<T: Element>(&self, buffer: &mut Self::Buffer<T>, offset: usize, values: &[T]);
 

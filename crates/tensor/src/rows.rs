@@ -1,9 +1,11 @@
 //! Ragged rows, windows, pages and rings: the state that a forward reads and writes.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 use half::bf16;
 
-use crate::Device;
+use crate::{Device, DeviceError};
 
 /// Positions in a page of attention keys and values. A page is also the unit in which attention partitions are
 /// merged, in page order.
@@ -60,6 +62,20 @@ pub struct KeyValuePages<D: Device> {
     pub keys: D::Buffer<bf16>,
     /// Values as projected.
     pub values: D::Buffer<bf16>,
+}
+
+impl<D: Device> KeyValuePages<D> {
+    /// Reserves `pages` pages of `width` keys and as many values each.
+    pub fn reserve(device: &D, pages: usize, width: usize) -> Result<Self, DeviceError> {
+        Ok(KeyValuePages { keys: device.reserve(pages * width)?, values: device.reserve(pages * width)? })
+    }
+
+    /// Has some of them take memory.
+    pub fn commit(&mut self, device: &D, pages: Range<usize>, width: usize) -> Result<(), DeviceError> {
+        let values = pages.start * width..pages.end * width;
+        device.commit(&mut self.keys, values.clone())?;
+        device.commit(&mut self.values, values)
+    }
 }
 
 /// Gated rows (`B * x`) of one short convolution: `[lanes, CONV_RING, channels]`, and behind them rows that a

@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::resume::STATE_ROWS;
 use super::staging::LOGPROB_WIDTH;
 use super::{Buffers, DeviceTarget, LogprobBuffers};
-use crate::pages::{HeldPages, PagePool};
+use crate::pages::{CommittedPages, HeldPages, PagePool};
 use crate::prefix::PrefixCache;
 
 /// How much a target is to hold.
@@ -22,7 +22,8 @@ pub struct TargetOptions {
     pub context: usize,
     /// Most rows of one round.
     pub rows: usize,
-    /// Most bytes of keys and values of running sequences, target and drafter together.
+    /// Most bytes of keys and values of running sequences, target and drafter together, on a device that allocates
+    /// them at load. One that takes memory as pages fill has as many as fit ([`Device::memory_left`]).
     pub key_value_bytes: usize,
     /// Most bytes of keys and values kept for later prompts that begin alike; 0 keeps none.
     pub prompt_cache_bytes: usize,
@@ -30,6 +31,9 @@ pub struct TargetOptions {
     /// device takes which runs by itself.
     pub queues_ahead: bool,
 }
+
+/// Memory that pages leave free for what operations take when they are first used at their largest.
+const SPARE_BYTES: u64 = 1 << 30;
 
 /// Pages for a context of `tokens`, with room for a rejected window or a draft block past its end.
 pub(super) fn pages_for(tokens: usize) -> usize {
@@ -56,32 +60,42 @@ impl<D: Device> DeviceTarget<D> {
     ) -> Result<Self, ModelError> {
         let config = target.config();
         let pages_per_lane = pages_for(options.context);
-        let affordable = options.key_value_bytes / page_bytes(config, drafter).max(1);
+        let page_bytes = page_bytes(config, drafter).max(1);
         let kept = options.prompt_cache_bytes / kept_page_bytes(config, drafter).max(1);
-        let pages = (options.lanes * pages_per_lane).min(affordable.max(1)) + kept;
+        let wanted = options.lanes * pages_per_lane;
+        let reserved = match device.memory_left()? {
+            Some(_) => wanted + kept,
+            None => wanted.min((options.key_value_bytes / page_bytes).max(1)) + kept,
+        };
         let positions = pages_per_lane * PAGE;
         let draws = options.rows.min(options.lanes * MAX_WINDOW);
         let taps = drafter.map_or(Vec::new(), |drafter| drafter.config().taps.clone());
-        Ok(DeviceTarget {
+        let mut loaded = DeviceTarget {
             limits: limits(options, drafter, device.is_asynchronous() || options.queues_ahead),
             model: Lfm2::load(&device, target, positions)?,
-            state: lfm2::State::new(&device, config, options.lanes, pages, kept * STATE_ROWS)?,
+            state: lfm2::State::new(&device, config, options.lanes, reserved, kept * STATE_ROWS)?,
             activations: lfm2::Activations::new(
                 &device,
                 config,
                 &activation_sizes(options, draws, taps.len()),
             )?,
             taps,
-            drafter: drafter.map(|drafter| Drafter::load(&device, drafter, options, pages)).transpose()?,
+            drafter: drafter.map(|drafter| Drafter::load(&device, drafter, options, reserved)).transpose()?,
             lanes: (0..options.lanes).map(|_| None).collect(),
-            pool: PagePool::new(pages),
-            held: HeldPages::new(pages),
+            pool: PagePool::new(reserved),
+            held: HeldPages::new(reserved),
+            committed: CommittedPages::new(reserved),
             prefixes: PrefixCache::new(kept, kept),
             table: PageTable { pages_per_lane, pages: device.allocate(options.lanes * pages_per_lane)? },
             buffers: Buffers::new(&device, options, draws, config.vocabulary)?,
             queue: Queue::default(),
             device,
-        })
+        };
+        if let Some(left) = loaded.device.memory_left()? {
+            let pages = left.saturating_sub(SPARE_BYTES) as usize / page_bytes;
+            loaded.pool = PagePool::new(reserved.min(pages.max(1)));
+        }
+        Ok(loaded)
     }
 }
 

@@ -15,7 +15,7 @@ use forerunner_tensor::{
     RoundKey, Rows, bf16,
 };
 
-use crate::pages::{HeldPages, PagePool};
+use crate::pages::{CommittedPages, HeldPages, PagePool};
 use crate::prefix::PrefixCache;
 use drafter::Drafter;
 use lane::Lane;
@@ -38,6 +38,7 @@ pub struct DeviceTarget<D: Device> {
     lanes: Vec<Option<Lane>>,
     pool: PagePool,
     held: HeldPages,
+    committed: CommittedPages,
     prefixes: PrefixCache,
     table: PageTable<D>,
     buffers: Buffers<D>,
@@ -84,6 +85,7 @@ impl<D: Device> Target for DeviceTarget<D> {
     }
 
     fn queue(&mut self, round: &Round<'_>) -> Result<(), TargetError> {
+        self.commit_pages(round).map_err(|error| failed(&error))?;
         let (mut staging, mut outcome) = self.queue.take_spare();
         self.queue.count += 1;
         staging.fill(round, self.queue.count, &self.lanes, &self.limits);

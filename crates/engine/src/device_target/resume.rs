@@ -1,8 +1,8 @@
 //! Opening a lane where an earlier prompt left off, and keeping what later ones can begin with.
 
-use forerunner_lanes::{OpenLane, TargetError};
+use forerunner_lanes::{OpenLane, Round, TargetError};
 use forerunner_models::lfm2::LayerState;
-use forerunner_tensor::{CONV_RING, Device, PAGE};
+use forerunner_tensor::{CONV_RING, Device, DeviceError, PAGE};
 
 use super::{DeviceTarget, load};
 
@@ -39,6 +39,26 @@ impl<D: Device> DeviceTarget<D> {
             self.copy_state(slot, lane, held, Direction::Restore);
         }
         Ok(Reservation { pages, held })
+    }
+
+    /// Has the pages take memory that a round may touch: those of prompts and, behind a window, one that blocks of
+    /// drafts and the next round reach into.
+    pub(super) fn commit_pages(&mut self, round: &Round<'_>) -> Result<(), DeviceError> {
+        let DeviceTarget { device, state, drafter, lanes, committed, .. } = self;
+        for window in round.windows {
+            let lane = lanes[window.lane].as_ref().expect("a window's lane is open");
+            let first = window.position / PAGE;
+            let end = lane.prompt_tokens.max(window.position + window.rows()) / PAGE + 2;
+            let touched = &lane.pages[first..end.min(lane.pages.len())];
+            while let Some(missing) = committed.missing(touched) {
+                state.commit(device, missing.clone())?;
+                if let Some(drafter) = drafter {
+                    drafter.state.commit(device, missing.clone())?;
+                }
+                committed.add(missing);
+            }
+        }
+        Ok(())
     }
 
     /// After a round that took a lane from `before` to its present length: keeps the convolutions' state where a

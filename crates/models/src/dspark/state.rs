@@ -1,5 +1,7 @@
 //! The drafter's context, and the activations of one absorb or hold.
 
+use std::ops::Range;
+
 use forerunner_checkpoint::DrafterConfig;
 use forerunner_tensor::{Device, DeviceError, KeyValuePages, PAGE, bf16};
 
@@ -10,16 +12,21 @@ use crate::layers::AttentionScratch;
 pub struct State<D: Device> {
     /// One entry a layer.
     pub layers: Vec<KeyValuePages<D>>,
+    /// Keys of a page, and values.
+    page_width: usize,
 }
 
 impl<D: Device> State<D> {
-    /// Memory for `pages` pages.
+    /// Reserves `pages` pages.
     pub fn new(device: &D, config: &DrafterConfig, pages: usize) -> Result<Self, DeviceError> {
-        let page = config.key_value_heads * PAGE * config.head_dim;
-        let layers = (0..config.layers).map(|_| {
-            Ok(KeyValuePages { keys: device.allocate(pages * page)?, values: device.allocate(pages * page)? })
-        });
-        Ok(State { layers: layers.collect::<Result<_, DeviceError>>()? })
+        let page_width = config.key_value_heads * PAGE * config.head_dim;
+        let layers = (0..config.layers).map(|_| KeyValuePages::reserve(device, pages, page_width));
+        Ok(State { layers: layers.collect::<Result<_, DeviceError>>()?, page_width })
+    }
+
+    /// Has some pages take memory.
+    pub fn commit(&mut self, device: &D, pages: Range<usize>) -> Result<(), DeviceError> {
+        self.layers.iter_mut().try_for_each(|layer| layer.commit(device, pages.clone(), self.page_width))
     }
 }
 

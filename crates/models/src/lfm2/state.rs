@@ -1,5 +1,7 @@
 //! What a target remembers between forwards, and the activations of one forward.
 
+use std::ops::Range;
+
 use forerunner_checkpoint::{LayerKind, TargetConfig};
 use forerunner_tensor::{CONV_RING, ConvRing, Device, DeviceError, KeyValuePages, PAGE, Routing, bf16};
 
@@ -10,6 +12,8 @@ use crate::layers::AttentionScratch;
 pub struct State<D: Device> {
     /// One entry a layer.
     pub layers: Vec<LayerState<D>>,
+    /// Keys of a page, and values.
+    page_width: usize,
 }
 
 /// One layer's memory.
@@ -21,7 +25,8 @@ pub enum LayerState<D: Device> {
 }
 
 impl<D: Device> State<D> {
-    /// Memory for `lanes` lanes that share `pages` pages, and for `kept_rows` gated rows behind each ring.
+    /// Memory for `lanes` lanes and for `kept_rows` gated rows behind each ring; the `pages` pages that lanes share are
+    /// reserved.
     pub fn new(
         device: &D,
         config: &TargetConfig,
@@ -30,19 +35,28 @@ impl<D: Device> State<D> {
         kept_rows: usize,
     ) -> Result<Self, DeviceError> {
         let ring_rows = lanes * CONV_RING + kept_rows;
-        let page = config.key_value_heads * PAGE * config.head_dim;
+        let page_width = config.key_value_heads * PAGE * config.head_dim;
         let layers = config.layers.iter().map(|kind| {
             Ok(match kind {
-                LayerKind::Attention => LayerState::Attention(KeyValuePages {
-                    keys: device.allocate(pages * page)?,
-                    values: device.allocate(pages * page)?,
-                }),
+                LayerKind::Attention => {
+                    LayerState::Attention(KeyValuePages::reserve(device, pages, page_width)?)
+                }
                 LayerKind::Conv => {
                     LayerState::Conv(ConvRing { gated: device.allocate(ring_rows * config.hidden)? })
                 }
             })
         });
-        Ok(State { layers: layers.collect::<Result<_, DeviceError>>()? })
+        Ok(State { layers: layers.collect::<Result<_, DeviceError>>()?, page_width })
+    }
+
+    /// Has some pages take memory.
+    pub fn commit(&mut self, device: &D, pages: Range<usize>) -> Result<(), DeviceError> {
+        for layer in &mut self.layers {
+            if let LayerState::Attention(layer) = layer {
+                layer.commit(device, pages.clone(), self.page_width)?;
+            }
+        }
+        Ok(())
     }
 }
 

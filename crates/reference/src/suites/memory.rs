@@ -8,9 +8,10 @@ use super::report::Report;
 /// Runs the checks of [`Group::Memory`].
 pub(super) fn check<D: Device>(device: &D, report: &mut Report) {
     let group = Group::Memory.name();
-    let checks: [(&str, Result<bool, DeviceError>); 5] = [
+    let checks: [(&str, Result<bool, DeviceError>); 6] = [
         ("a fresh buffer is zeros", fresh_buffer(device)),
         ("values come back from the offset they were written to", offsets(device)),
+        ("reserved memory is zeros where it was committed, and keeps its values", reserved(device)),
         ("a read-back copies the first values of every part", read_back(device)),
         ("a read-back reads what was there when it was queued", early_read_back(device)),
         ("a round that is run again reads what was uploaded since", rounds(device)),
@@ -42,6 +43,28 @@ fn offsets<D: Device>(device: &D) -> Result<bool, DeviceError> {
     device.download(&buffer, 4, &mut middle)?;
     let expected = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0].map(bf16::from_f32);
     Ok(all == expected && middle == values[1..])
+}
+
+/// Two places of a reserved buffer, the later one first, and a range that has all of one and the start of the other.
+fn reserved<D: Device>(device: &D) -> Result<bool, DeviceError> {
+    const LEN: usize = 8 << 20;
+    const LATE: usize = 5 << 20;
+    let mut buffer = device.reserve::<bf16>(LEN)?;
+    let mut holds = true;
+    for (start, value) in [(LATE, 1.0), (4, 2.0)] {
+        device.commit(&mut buffer, start..start + 1000)?;
+        let mut fresh = [bf16::ONE; 1000];
+        device.download(&buffer, start, &mut fresh)?;
+        holds &= fresh.iter().all(|value| *value == bf16::ZERO);
+        device.upload(&mut buffer, start, &[bf16::from_f32(value); 2]);
+    }
+    device.commit(&mut buffer, 0..LATE + 1)?;
+    for (start, value) in [(LATE, 1.0), (4, 2.0), (3 << 20, 0.0)] {
+        let mut kept = [bf16::ONE; 2];
+        device.download(&buffer, start, &mut kept)?;
+        holds &= kept == [bf16::from_f32(value); 2];
+    }
+    Ok(holds)
 }
 
 fn read_back<D: Device>(device: &D) -> Result<bool, DeviceError> {
