@@ -93,31 +93,25 @@ long_prompts=(--device cuda --lengths "2048,8192,65536" --context 66560 --max-to
 
 prompts-drafter() { receipt prompts-drafter 400 bench latency --synth "$skewed" "${long_prompts[@]}"; }
 
-# Without a drafter in memory. A grown model always has one, so the target is written to files first (13 GB).
-prompts-alone() {
-    step grow 200 "$programs/forerunner" synth "$shape" "$work/grown" --format 4bit --skew 0.40 &&
-        receipt prompts-alone 350 bench latency --model "$work/grown/target" "${long_prompts[@]}" &&
-        receipt memory-alone 200 bench latency --model "$work/grown/target" "${wide[@]}"
-    local status=$?
-    rm -rf "$work/grown"
-    return "$status"
-}
+# Without a drafter in memory.
+prompts-alone() { receipt prompts-alone 350 bench latency --synth "$skewed" --no-drafter "${long_prompts[@]}"; }
 
 # A reply after 131,008 tokens, and one after few.
 context() {
     receipt context 500 bench latency --synth "$skewed" --device cuda --lengths 512,131008 --context 131072 --max-tokens 48 \
-        --prompt-cache-gib 8
+        --rounds 1 --prompt-cache-gib 8
 }
 
-# Memory with room for 16 replies of 131,072 tokens, after one long prompt and another: nothing of the first is kept. Without a
-# drafter it is measured by prompts-alone.
-wide=(--device cuda --parallel 16 --context 131072 --lengths 65536 --max-tokens 8 --prompt-cache-gib 0)
-
+# Memory with room for 16 replies of 131,072 tokens, and what one long prompt adds; nothing of it is kept for others.
 memory() {
-    local bits
-    for bits in 16 8; do
-        receipt "memory-$bits" 200 bench latency --synth "$skewed" --drafter-bits "$bits" "${wide[@]}"
-    done
+    memory_of memory-16 --drafter-bits 16
+    memory_of memory-8 --drafter-bits 8
+    memory_of memory-alone --no-drafter
+}
+
+memory_of() {
+    receipt "$1" 120 bench latency --synth "$skewed" --device cuda --parallel 16 --context 131072 --lengths 65536 \
+        --max-tokens 8 --rounds 1 --prompt-cache-gib 0 "${@:2}"
 }
 
 # Drafted against plain on the machine's processor, which may have what the one at a desk has not.

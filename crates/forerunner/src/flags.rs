@@ -70,6 +70,9 @@ pub(crate) struct ModelFlags {
     /// Directory of the model's DSpark drafter.
     #[arg(long, value_name = "DIR", requires = "model")]
     pub(crate) drafter: Option<PathBuf>,
+    /// Leave the drafter of the demo model, or of a grown one, out of memory. No reply changes.
+    #[arg(long, conflicts_with = "drafter")]
+    pub(crate) no_drafter: bool,
     /// Bits of the drafter's linear weights in memory. With 8, those that are dense are quantized as they are loaded: less to
     /// read for each draft, and nearly as many accepted. No reply changes.
     #[arg(long, value_name = "BITS", default_value = "16", value_parser = drafter_bits)]
@@ -432,5 +435,7 @@ mod tests {
     fn a_drafter_belongs_to_a_named_model() {
         assert!(Flags::try_parse_from(["forerunner", "run", "--drafter", "d", "hi"]).is_err());
         assert!(Flags::try_parse_from(["forerunner", "run", "--model", "m", "--drafter", "d", "hi"]).is_ok());
+        let both = ["forerunner", "run", "--model", "m", "--drafter", "d", "--no-drafter", "hi"];
+        assert!(Flags::try_parse_from(both).is_err());
     }
 }

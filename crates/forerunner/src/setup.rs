@@ -108,11 +108,23 @@ pub(crate) struct OpenedModel {
 impl OpenedModel {
     /// Reads the model that the flags name, or grows it.
     pub(crate) fn open(flags: &ModelFlags) -> anyhow::Result<Self> {
+        let mut paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
+        if flags.no_drafter {
+            (paths.drafter, paths.drafter_name) = (None, None);
+        }
         let opened = match &flags.synth {
-            Some(specification) => OpenedModel::grow(specification)?,
-            None => OpenedModel::read(flags)?,
+            Some(specification) => OpenedModel::grow(paths, specification)?,
+            None => OpenedModel::read(paths)?,
         };
-        Ok(if flags.drafter_bits == 8 { opened.with_drafter_in_eight_bits() } else { opened })
+        if flags.drafter_bits != 8 {
+            return Ok(opened);
+        }
+        ensure!(
+            opened.drafter.is_some(),
+            "--drafter-bits 8 is for a drafter, and {} has none; accepted: with --drafter DIR, or without --no-drafter",
+            opened.paths.name
+        );
+        Ok(opened.with_drafter_in_eight_bits())
     }
 
     fn with_drafter_in_eight_bits(mut self) -> Self {
@@ -121,8 +133,7 @@ impl OpenedModel {
         self
     }
 
-    fn read(flags: &ModelFlags) -> anyhow::Result<Self> {
-        let mut paths = ModelPaths::choose(flags.model.as_deref(), flags.drafter.as_deref())?;
+    fn read(mut paths: ModelPaths) -> anyhow::Result<Self> {
         let mut target = TargetCheckpoint::open(&paths.target)?;
         if let Some(synthetic) = &target.config().synthetic {
             paths.name.clone_from(synthetic);
@@ -137,18 +148,21 @@ impl OpenedModel {
     }
 
     /// Grows the demo pair, whose tokenizer and chat template it keeps; matrices are made when they are loaded.
-    fn grow(specification: &Specification) -> anyhow::Result<Self> {
-        let mut paths = ModelPaths::choose(None, None)?;
+    fn grow(mut paths: ModelPaths, specification: &Specification) -> anyhow::Result<Self> {
         let source = |grown: GrownCheckpoint| -> Arc<dyn TensorSource> { Arc::new(grown) };
         let (target, drafter) = grow(specification)?;
         let mut target = TargetCheckpoint::from_source(&source(target))?;
-        let mut drafter = DrafterCheckpoint::from_source(&source(drafter), target.config())?;
+        let mut drafter = paths
+            .drafter
+            .is_some()
+            .then(|| DrafterCheckpoint::from_source(&source(drafter), target.config()))
+            .transpose()?;
         let text = TextModel::open(&paths.target)?;
         check_vocabulary(&text.tokenizer, target.config(), &paths.target)?;
         paths.name = target.config().synthetic.clone().unwrap_or(paths.name);
-        paths.drafter_name = Some(format!("{} drafter", paths.name));
-        let progress = watched(&mut target, Some(&mut drafter));
-        Ok(OpenedModel { paths, target, drafter: Some(drafter), text, progress })
+        paths.drafter_name = drafter.as_ref().map(|_| format!("{} drafter", paths.name));
+        let progress = watched(&mut target, drafter.as_mut());
+        Ok(OpenedModel { paths, target, drafter, text, progress })
     }
 
     /// What the flags ask of a target with room for `lanes` replies at once.

@@ -44,6 +44,7 @@ fn what_cannot_be_done_is_1() {
     check(&["run", "--model", drafter, "hi"], 1, "config.json");
     check(&["run", "--model", target, "--drafter", target, "hi"], 1, "config.json");
     check(&["run", "--model", env!("CARGO_MANIFEST_DIR"), "hi"], 1, "config.json");
+    check(&["run", "--no-drafter", "--drafter-bits", "8", "hi"], 1, "--drafter-bits 8 is for a drafter");
     check(&["info", "/no/such"], 1, "/no/such is not a directory");
     check(&["run", "--context", "32769", "hi"], 1, "--context is 32769; accepted: at most 32768");
     check(&["run", "--context", "4", "hi"], 1, "context is 4");

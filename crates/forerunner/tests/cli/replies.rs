@@ -20,6 +20,7 @@ fn run_answers_and_says_how_it_went() {
 #[test]
 fn how_it_is_computed_does_not_change_the_text() {
     assert_eq!(reply(&["--no-draft", QUESTION]), ANSWER);
+    assert_eq!(reply(&["--no-drafter", QUESTION]), ANSWER);
     assert_eq!(reply(&["--measure-ms", "0", QUESTION]), ANSWER);
     assert_eq!(reply(&["--threads", "1", QUESTION]), ANSWER);
     assert_eq!(reply(&["--context", "300", QUESTION]), ANSWER);
