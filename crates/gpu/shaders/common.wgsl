@@ -40,7 +40,7 @@ fn added(residual: u32, first: f32, second: f32) -> u32 {
 // e^x within 2 units in the last place; 0 where the result is no normal number. The drivers' own may be far off.
 fn exponential(x: f32) -> f32 {
     let bounded = clamp(x, -87.3, 88.0);
-    let exponent = floor(bounded * 1.44269504 + 0.5);
+    let exponent = floor(fma(bounded, 1.44269504, 0.5));
     let r = fma(exponent, -1.4286068e-6, fma(exponent, -0.69314575, bounded));
     var series = fma(1.0 / 5040.0, r, 1.0 / 720.0);
     series = fma(series, r, 1.0 / 120.0);

@@ -74,6 +74,8 @@ fn route(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_
 struct GroupParams {
     entries: u32,
     experts: u32,
+    // The logarithm of a tile's most entries.
+    tile_shift: u32,
     // Tiles that there is room for.
     tiles: u32,
     // Where the number of distinct experts goes; none when it is -1.
@@ -87,13 +89,11 @@ var<immediate> grouping: GroupParams;
 @group(0) @binding(2) var<storage, read_write> order: array<u32>;
 @group(0) @binding(3) var<storage, read_write> distinct: array<i32>;
 
-const TILE: u32 = 8u;
-
 var<workgroup> counts: array<atomic<u32>, 256>;
 var<workgroup> places: array<atomic<u32>, 256>;
 var<workgroup> entries_of: array<u32, 256>;
 
-// Entries by expert, and tiles of at most 8 entries of one expert. One workgroup.
+// Entries by expert, and tiles of entries of one expert. One workgroup.
 @compute @workgroup_size(256)
 fn group_entries(@builtin(local_invocation_index) thread: u32) {
     atomicStore(&counts[thread], 0u);
@@ -108,6 +108,7 @@ fn group_entries(@builtin(local_invocation_index) thread: u32) {
     let mine = atomicLoad(&counts[thread]);
     entries_of[thread] = mine;
     workgroupBarrier();
+    let most = 1u << grouping.tile_shift;
     var first = 0u;
     var tile = 0u;
     var touched = 0u;
@@ -115,13 +116,13 @@ fn group_entries(@builtin(local_invocation_index) thread: u32) {
         let entries = entries_of[expert];
         if (expert < thread) {
             first += entries;
-            tile += (entries + TILE - 1u) / TILE;
+            tile += (entries + most - 1u) >> grouping.tile_shift;
         }
         touched += select(0u, 1u, entries > 0u);
     }
     atomicStore(&places[thread], first);
-    for (var done = 0u; done < mine; done += TILE) {
-        tiles[tile] = vec4<u32>(thread, first + done, min(TILE, mine - done), 0u);
+    for (var done = 0u; done < mine; done += most) {
+        tiles[tile] = vec4<u32>(thread, first + done, min(most, mine - done), 0u);
         tile++;
     }
     // The last invocation has seen all experts.

@@ -39,8 +39,8 @@ pub struct GpuDevice {
     scratch: RefCell<Scratch>,
     pub(crate) driver: Arc<Driver>,
     most_weight_bytes: usize,
-    /// Buffer, number and experts of the entries that were grouped last; none after an upload.
-    pub(crate) grouped: Cell<Option<(u32, usize, usize)>>,
+    /// Buffer, rows, picks and experts of what was grouped last; none after an upload.
+    pub(crate) grouped: Cell<Option<(u32, usize, usize, usize)>>,
     /// The first failure since the last wait; operations have no other way to tell.
     failure: RefCell<Option<DeviceError>>,
 }

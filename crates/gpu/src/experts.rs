@@ -6,7 +6,7 @@ use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
 use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
 use crate::driver::unsupported;
-use crate::linear::{LinearParams, TILE, Write};
+use crate::linear::{LinearParams, Write, tiled};
 use crate::rows::{row_grid, words_of};
 use crate::scratch::Place;
 use crate::shaders::Kernel;
@@ -38,6 +38,7 @@ struct RouteParams {
 struct GroupParams {
     entries: u32,
     experts: u32,
+    tile_shift: u32,
     tiles: u32,
     layer: i32,
 }
@@ -51,9 +52,22 @@ struct CombineParams {
 
 /// Entries by expert, as `expert_linear` takes them.
 struct Grouped {
+    kernel: Kernel,
     tiles: std::sync::Arc<Memory>,
     order: std::sync::Arc<Memory>,
     count: usize,
+}
+
+/// The kernel for the tiles of so many rows' entries, and how many of them a tile has at most: about as many as an
+/// expert is likely to have, for those that are not there cost as much as those that are.
+fn expert_tiled(rows: usize, entries: usize, experts: usize) -> (Kernel, usize) {
+    if rows <= 1 {
+        (Kernel::ExpertLinear1, 1)
+    } else if entries <= 2 * experts {
+        (Kernel::ExpertLinear4, 4)
+    } else {
+        (Kernel::ExpertLinear8, 8)
+    }
 }
 
 impl GpuDevice {
@@ -76,9 +90,10 @@ impl GpuDevice {
             };
             let Stored { codes, scales } = &part.stored;
             let nothing = self.nothing()?;
-            let grid = [count.div_ceil(TILE), params.blocks(), 1];
+            let (kernel, tile) = tiled(count);
+            let grid = [count.div_ceil(tile), params.blocks(), 1];
             let buffers = [codes, scales, x, &*active, &*nothing];
-            self.launch((Kernel::Linear, part.kind.format), &buffers, &params, grid)?;
+            self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
         } else {
             let both = self.scratch(Place::GateUp, count * 2 * width * size_of::<bf16>())?;
             self.product(gate_up, x, count, &both, Write::Bf16, None)?;
@@ -132,7 +147,7 @@ impl GpuDevice {
         let buffers = [&*logits, bias.first(experts), rows.lane.first(count), picked, weights];
         self.launch((Kernel::Route, Format::Bf16), &buffers, &params, [count, 1, 1])?;
         assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
-        self.group(picked, count * rule.picks, experts, Some((&routing.distinct.memory, layer)))?;
+        self.group(picked, (count, rule.picks), experts, Some((&routing.distinct.memory, layer)))?;
         Ok(())
     }
 
@@ -141,15 +156,17 @@ impl GpuDevice {
     fn group(
         &self,
         picked: &Memory,
-        entries: usize,
+        (rows, picks): (usize, usize),
         experts: usize,
         distinct: Option<(&Memory, usize)>,
     ) -> Result<Grouped, DeviceError> {
-        let count = entries.min(entries / TILE + experts);
+        let entries = rows * picks;
+        let (kernel, tile) = expert_tiled(rows, entries, experts);
+        let count = entries.min(entries / tile + experts);
         let tiles = self.scratch(Place::Tiles, count * TILE_BYTES)?;
         let order = self.scratch(Place::Order, entries * size_of::<u32>())?;
-        let grouped = Grouped { tiles, order, count };
-        let key = (picked.id, entries, experts);
+        let grouped = Grouped { kernel, tiles, order, count };
+        let key = (picked.id, rows, picks, experts);
         if distinct.is_none() && self.grouped.get() == Some(key) {
             return Ok(grouped);
         }
@@ -159,6 +176,7 @@ impl GpuDevice {
         let params = GroupParams {
             entries: entries as u32,
             experts: experts as u32,
+            tile_shift: tile.ilog2(),
             tiles: count as u32,
             layer: i32::try_from(layer).unwrap_or(-1),
         };
@@ -184,7 +202,7 @@ impl GpuDevice {
         let active = self.scratch(Place::Active, entries * width * size_of::<bf16>())?;
         let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
         let x = x.first(rows.count * hidden);
-        let grouped = self.group(routing.experts.first(entries), entries, experts.count, None)?;
+        let grouped = self.group(routing.experts.first(entries), (rows.count, picks), experts.count, None)?;
         let words = words_of("the hidden width of experts", hidden)?;
         if let [both] = &experts.gate_up[..] {
             let params = LinearParams::new(both.kind, both.outputs, hidden, Write::Bf16).gated();
@@ -228,7 +246,7 @@ impl GpuDevice {
             let Stored { codes, scales } = &part.stored;
             let buffers = [codes, scales, x, out, &*nothing, &*grouped.tiles, &*grouped.order];
             let grid = [grouped.count, params.blocks(), 1];
-            self.launch((Kernel::ExpertLinear, matrices.kind.format), &buffers, &params, grid)?;
+            self.launch((grouped.kernel, matrices.kind.format), &buffers, &params, grid)?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The device seam on wgpu: one set of WGSL shaders for Metal, Vulkan and Direct3D 12.
 //!
-//! **Architecture invariant:** a sum's order is a function of the weight's shape and of absolute key positions, and each
-//! row is computed by the same code of the same pipeline for every number of rows, so row-invariance does not rest on
-//! what a shader compiler may do to an expression. Rounds are encoded anew each time, with bind groups that are kept.
+//! **Architecture invariant:** a sum's order is a function of the weight's shape and of absolute key positions. There are
+//! pipelines for one row and for more; each writes that order out, as chains of `fma` and additions one by one, and
+//! leaves a compiler no product and sum to fuse or not. Rounds are encoded anew each time, with bind groups that are kept.
 
 mod attention;
 mod buffer;

@@ -54,7 +54,7 @@ impl GpuDevice {
                 ("buffers", buffers),
                 ("bytes of immediates", immediate_bytes),
             ];
-            LaunchLimit::new(kernel.entry, &most.map(|(what, amount)| (what, amount.into())))
+            LaunchLimit::new(kernel.name(), &most.map(|(what, amount)| (what, amount.into())))
         });
         let experts = [("experts", MOST_EXPERTS as u64), ("picks of a row", MOST_PICKS as u64)];
         let shapes = [

@@ -11,8 +11,6 @@ use crate::weights::{CHUNK, Format, Kind, Matrix, Stored};
 
 /// Invocations of a workgroup, as in `linear.wgsl`.
 const THREADS: usize = 128;
-/// Rows of a workgroup.
-pub(crate) const TILE: usize = 8;
 /// Most lanes that share a sum.
 const MOST_LANES: usize = 32;
 
@@ -89,7 +87,7 @@ impl LinearParams {
         LinearParams { gated_width: width, out_width: width, write: Write::Gated as u32, ..self }
     }
 
-    /// Workgroups that share the outputs.
+    /// Workgroups of a kernel for few rows that share the outputs.
     pub(crate) fn blocks(&self) -> usize {
         let slots =
             if self.gated_width > 0 { self.gated_width.div_ceil(2) } else { self.outputs.div_ceil(4) };
@@ -106,6 +104,15 @@ fn lanes(inputs: usize) -> usize {
         most / 2
     } else {
         most
+    }
+}
+
+/// The kernel for so many rows, and how many of them a workgroup has.
+pub(crate) fn tiled(rows: usize) -> (Kernel, usize) {
+    match rows {
+        0..=1 => (Kernel::Linear1, 1),
+        2..=4 => (Kernel::Linear4, 4),
+        _ => (Kernel::Linear8, 8),
     }
 }
 
@@ -126,6 +133,7 @@ impl GpuDevice {
             return self.product_of_odd_rows(matrix, x, rows, out, write);
         }
         let nothing = self.nothing()?;
+        let (kernel, tile) = tiled(rows);
         for part in &matrix.parts {
             let params = LinearParams {
                 rows: rows as u32,
@@ -137,8 +145,8 @@ impl GpuDevice {
             };
             let Stored { codes, scales } = &part.stored;
             let buffers = [codes, scales, x, out, bias.map_or(&*nothing, |bias| bias.logits)];
-            let grid = [rows.div_ceil(TILE), params.blocks(), 1];
-            self.launch((Kernel::Linear, part.kind.format), &buffers, &params, grid)?;
+            let grid = [rows.div_ceil(tile), params.blocks(), 1];
+            self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
         }
         Ok(())
     }

@@ -28,8 +28,7 @@ impl Translated {
         let capabilities = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
         let mut validator = Validator::new(ValidationFlags::all(), capabilities);
         let info = validator.validate(&module).unwrap_or_else(|error| panic!("{}: {error:?}", variant.name));
-        let constants =
-            variant.format.map(|format| ("FORMAT".to_owned(), f64::from(format))).into_iter().collect();
+        let constants = variant.constants.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let entry = Some((ShaderStage::Compute, variant.entry));
         let (module, info) = process_overrides(&module, &info, entry, &constants)
             .unwrap_or_else(|error| panic!("{}: {error:?}", variant.name));

@@ -90,7 +90,7 @@ impl Pipelines {
 
     fn build(&mut self, driver: &Driver, kernel: Kernel, format: Format) -> Built {
         let spec = kernel.spec();
-        spec.needs().assert_portable(spec.entry);
+        spec.needs().assert_portable(&spec.name());
         let layout = self.layout(driver, spec.access);
         let checked = self.checked;
         let module = self.modules[spec.family as usize].get_or_insert_with(|| {
@@ -104,15 +104,13 @@ impl Pipelines {
             // indices are inside by the contract of each operation, whose lengths the host asserts.
             unsafe { driver.device.create_shader_module_trusted(descriptor, checks) }
         });
-        let constants = [("FORMAT", f64::from(format as u32))];
-        let constants = if spec.family.reads_weights() { &constants[..] } else { &[] };
         let pipeline = driver.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(spec.entry),
             layout: Some(&self.layouts[layout].2),
             module,
             entry_point: Some(spec.entry),
             compilation_options: wgpu::PipelineCompilationOptions {
-                constants,
+                constants: &spec.constants(format),
                 // Every kernel writes what it reads.
                 zero_initialize_workgroup_memory: false,
             },

@@ -1,6 +1,7 @@
 //! The shaders and their kernels: which file, which entry, what is bound, what a launch needs.
 
 use crate::limits::LaunchNeeds;
+use crate::weights::Format;
 
 /// A file of kernels, with what it stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,10 @@ impl Family {
         match self {
             Family::Rows => [COMMON, include_str!("../shaders/rows.wgsl")].concat(),
             Family::Embed => [COMMON, WEIGHTS, include_str!("../shaders/embed.wgsl")].concat(),
-            Family::Linear => [COMMON, WEIGHTS, include_str!("../shaders/linear.wgsl")].concat(),
+            Family::Linear => {
+                let few = include_str!("../shaders/few.wgsl");
+                [COMMON, WEIGHTS, include_str!("../shaders/linear.wgsl"), few].concat()
+            }
             Family::Attention => [COMMON, include_str!("../shaders/attention.wgsl")].concat(),
             Family::Experts => [COMMON, include_str!("../shaders/experts.wgsl")].concat(),
             Family::Windows => [COMMON, include_str!("../shaders/windows.wgsl")].concat(),
@@ -47,12 +51,25 @@ pub(crate) struct KernelSpec {
     /// The entry's name.
     pub(crate) entry: &'static str,
     pub(crate) access: &'static str,
+    /// The value of the constant `ROWS`, where the entry is compiled for several.
+    rows: Option<u32>,
     threads: u32,
     workgroup_bytes: u32,
     immediate_bytes: u32,
 }
 
 impl KernelSpec {
+    /// Its name in messages: the entry, and the rows that it is compiled for.
+    pub(crate) fn name(&self) -> String {
+        self.rows.map_or_else(|| self.entry.to_owned(), |rows| format!("{}_{rows}", self.entry))
+    }
+
+    /// The values of the shader's constants, over weights of this format.
+    pub(crate) fn constants(&self, format: Format) -> Vec<(&'static str, f64)> {
+        let format = self.family.reads_weights().then_some(("FORMAT", f64::from(format as u32)));
+        format.into_iter().chain(self.rows.map(|rows| ("ROWS", f64::from(rows)))).collect()
+    }
+
     /// What a launch needs.
     pub(crate) fn needs(&self) -> LaunchNeeds {
         LaunchNeeds {
@@ -67,7 +84,8 @@ impl KernelSpec {
 /// Makes the enum of kernels and the table of their specifications.
 macro_rules! kernels {
     ($($kernel:ident: $family:ident $entry:literal $access:literal,
-       $threads:literal threads, $bytes:literal shared, $immediates:literal immediates;)+) => {
+       $threads:literal threads, $bytes:literal shared, $immediates:literal immediates
+       $(, $rows:literal rows)?;)+) => {
         /// An entry of a shader.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Kernel {
@@ -79,6 +97,7 @@ macro_rules! kernels {
             family: Family::$family,
             entry: $entry,
             access: $access,
+            rows: [$($rows)?].first().copied(),
             threads: $threads,
             workgroup_bytes: $bytes,
             immediate_bytes: $immediates,
@@ -98,13 +117,17 @@ kernels! {
     PatchWord: Rows "patch_word" "w", 1 threads, 0 shared, 12 immediates;
     Embed: Embed "embed" "rrrrw", 64 threads, 0 shared, 20 immediates;
     ChainEmbed: Embed "chain_embed" "rrrrrrrrww", 64 threads, 256 shared, 32 immediates;
-    Linear: Linear "linear" "rrrwr", 128 threads, 16384 shared, 60 immediates;
-    ExpertLinear: Linear "expert_linear" "rrrwrrr", 128 threads, 16384 shared, 60 immediates;
+    Linear1: Linear "linear" "rrrwr", 128 threads, 2052 shared, 60 immediates, 1 rows;
+    Linear4: Linear "linear" "rrrwr", 128 threads, 8208 shared, 60 immediates, 4 rows;
+    Linear8: Linear "linear" "rrrwr", 128 threads, 16416 shared, 60 immediates, 8 rows;
+    ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 60 immediates, 1 rows;
+    ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 60 immediates, 4 rows;
+    ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 60 immediates, 8 rows;
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;
     Route: Experts "route" "rrrww", 256 threads, 2176 shared, 16 immediates;
-    GroupEntries: Experts "group_entries" "rwww", 256 threads, 3072 shared, 16 immediates;
+    GroupEntries: Experts "group_entries" "rwww", 256 threads, 3072 shared, 20 immediates;
     CombineExperts: Experts "combine_experts" "rrrw", 64 threads, 0 shared, 8 immediates;
     HeldTokens: Windows "held_tokens" "rrrw", 32 threads, 0 shared, 20 immediates;
     Accept: Windows "accept" "rrrrww", 32 threads, 0 shared, 20 immediates;
@@ -124,14 +147,14 @@ impl Kernel {
 /// One pipeline's shader, for tools that look at shaders without a GPU.
 #[derive(Debug, Clone)]
 pub struct ShaderVariant {
-    /// Such as `linear_affine4`.
+    /// Such as `linear_8_affine4`.
     pub name: String,
     /// The entry in the text.
     pub entry: &'static str,
     /// The WGSL.
     pub source: String,
-    /// The value of the constant `FORMAT`, where there is one.
-    pub format: Option<u32>,
+    /// The values of its constants.
+    pub constants: Vec<(&'static str, f64)>,
     /// How the buffers are bound, in the order of their numbers: `r` is read, `w` is written.
     pub access: &'static str,
     /// What the kernel says that a launch needs.
@@ -142,17 +165,17 @@ pub struct ShaderVariant {
 pub fn shader_variants() -> Vec<ShaderVariant> {
     let mut variants = Vec::new();
     for spec in KERNELS {
-        let formats: &[(&str, Option<u32>)] = if spec.family.reads_weights() {
-            &[("_bf16", Some(0)), ("_affine4", Some(1)), ("_affine8", Some(2))]
+        let formats: &[(&str, Format)] = if spec.family.reads_weights() {
+            &[("_bf16", Format::Bf16), ("_affine4", Format::Affine4), ("_affine8", Format::Affine8)]
         } else {
-            &[("", None)]
+            &[("", Format::Bf16)]
         };
         for (suffix, format) in formats {
             variants.push(ShaderVariant {
-                name: format!("{}{suffix}", spec.entry),
+                name: format!("{}{suffix}", spec.name()),
                 entry: spec.entry,
                 source: spec.family.source(),
-                format: *format,
+                constants: spec.constants(*format),
                 access: spec.access,
                 needs: spec.needs(),
             });

@@ -24,7 +24,6 @@ constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
 constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
-constant uint TILE = 8u;
 
 float low(
     uint pair

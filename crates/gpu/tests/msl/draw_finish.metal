@@ -74,19 +74,19 @@ float exponential(
 ) {
     float series = {};
     float bounded = metal::clamp(x, -87.3, 88.0);
-    float exponent = metal::floor((bounded * 1.442695) + 0.5);
+    float exponent = metal::floor(metal::fma(bounded, 1.442695, 0.5));
     float r = metal::fma(exponent, -0.0000014286068, metal::fma(exponent, -0.69314575, bounded));
     series = metal::fma(0.0001984127, r, 0.0013888889);
-    float _e17 = series;
-    series = metal::fma(_e17, r, 0.008333334);
-    float _e20 = series;
-    series = metal::fma(_e20, r, 0.041666668);
-    float _e23 = series;
-    series = metal::fma(_e23, r, 0.16666667);
-    float _e26 = series;
-    series = metal::fma(_e26, r, 0.5);
-    float _e29 = series;
-    float mantissa = 1.0 + metal::fma(_e29, r * r, r);
+    float _e16 = series;
+    series = metal::fma(_e16, r, 0.008333334);
+    float _e19 = series;
+    series = metal::fma(_e19, r, 0.041666668);
+    float _e22 = series;
+    series = metal::fma(_e22, r, 0.16666667);
+    float _e25 = series;
+    series = metal::fma(_e25, r, 0.5);
+    float _e28 = series;
+    float mantissa = 1.0 + metal::fma(_e28, r * r, r);
     float value_4 = mantissa * as_type<float>(static_cast<uint>(as_type<int>(as_type<uint>(naga_f2i32(exponent)) + as_type<uint>(127))) << 23u);
     return (x < -87.3) ? 0.0 : value_4;
 }

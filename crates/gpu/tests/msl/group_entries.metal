@@ -18,6 +18,7 @@ struct type_4 {
 struct GroupParams {
     uint entries;
     uint experts;
+    uint tile_shift;
     uint tiles;
     int layer;
 };
@@ -32,7 +33,6 @@ constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
 constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
-constant uint TILE = 8u;
 
 struct group_entriesInput {
 };
@@ -83,81 +83,84 @@ struct group_entriesInput {
     uint mine = metal::atomic_load_explicit(&counts.inner[thread_], metal::memory_order_relaxed);
     entries_of.inner[thread_] = mine;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint _e31 = grouping.tile_shift;
+    uint most = 1u << _e31;
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e65 = expert;
-            expert = _e65 + 1u;
+            uint _e71 = expert;
+            expert = _e71 + 1u;
         }
         loop_init_1 = false;
-        uint _e36 = expert;
-        uint _e39 = grouping.experts;
-        if (_e36 < _e39) {
+        uint _e41 = expert;
+        uint _e44 = grouping.experts;
+        if (_e41 < _e44) {
         } else {
             break;
         }
         {
-            uint _e42 = expert;
-            uint entries = entries_of.inner[_e42];
-            uint _e45 = expert;
-            if (_e45 < thread_) {
-                uint _e47 = first;
-                first = _e47 + entries;
-                uint _e49 = tile;
-                tile = _e49 + (((entries + TILE) - 1u) / TILE);
+            uint _e47 = expert;
+            uint entries = entries_of.inner[_e47];
+            uint _e50 = expert;
+            if (_e50 < thread_) {
+                uint _e52 = first;
+                first = _e52 + entries;
+                uint _e54 = tile;
+                uint _e60 = grouping.tile_shift;
+                tile = _e54 + (((entries + most) - 1u) >> _e60);
             }
-            uint _e57 = touched;
-            touched = _e57 + ((entries > 0u) ? 1u : 0u);
+            uint _e63 = touched;
+            touched = _e63 + ((entries > 0u) ? 1u : 0u);
         }
     }
-    uint _e69 = first;
-    metal::atomic_store_explicit(&places.inner[thread_], _e69, metal::memory_order_relaxed);
+    uint _e75 = first;
+    metal::atomic_store_explicit(&places.inner[thread_], _e75, metal::memory_order_relaxed);
     bool loop_init_2 = true;
     while(true) {
         if (!loop_init_2) {
-            uint _e89 = done;
-            done = _e89 + TILE;
+            uint _e94 = done;
+            done = _e94 + most;
         }
         loop_init_2 = false;
-        uint _e72 = done;
-        if (_e72 < mine) {
+        uint _e78 = done;
+        if (_e78 < mine) {
         } else {
             break;
         }
         {
-            uint _e75 = tile;
-            uint _e77 = first;
-            uint _e78 = done;
-            uint _e81 = done;
-            tiles[_e75] = metal::uint4(thread_, _e77 + _e78, metal::min(TILE, mine - _e81), 0u);
-            uint _e87 = tile;
-            tile = _e87 + 1u;
+            uint _e81 = tile;
+            uint _e83 = first;
+            uint _e84 = done;
+            uint _e86 = done;
+            tiles[_e81] = metal::uint4(thread_, _e83 + _e84, metal::min(most, mine - _e86), 0u);
+            uint _e92 = tile;
+            tile = _e92 + 1u;
         }
     }
     if (thread_ == 255u) {
         bool loop_init_3 = true;
         while(true) {
             if (!loop_init_3) {
-                uint _e104 = tile;
-                tile = _e104 + 1u;
+                uint _e108 = tile;
+                tile = _e108 + 1u;
             }
             loop_init_3 = false;
-            uint _e94 = tile;
-            uint _e97 = grouping.tiles;
-            if (_e94 < _e97) {
+            uint _e98 = tile;
+            uint _e101 = grouping.tiles;
+            if (_e98 < _e101) {
             } else {
                 break;
             }
             {
-                uint _e100 = tile;
-                tiles[_e100] = metal::uint4 {};
+                uint _e104 = tile;
+                tiles[_e104] = metal::uint4 {};
             }
         }
-        int _e108 = grouping.layer;
-        if (_e108 >= 0) {
-            int _e114 = grouping.layer;
-            uint _e116 = touched;
-            distinct[_e114] = static_cast<int>(_e116);
+        int _e112 = grouping.layer;
+        if (_e112 >= 0) {
+            int _e118 = grouping.layer;
+            uint _e120 = touched;
+            distinct[_e118] = static_cast<int>(_e120);
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -165,23 +168,23 @@ struct group_entriesInput {
     bool loop_init_4 = true;
     while(true) {
         if (!loop_init_4) {
-            uint _e137 = entry_1;
-            entry_1 = _e137 + 256u;
+            uint _e141 = entry_1;
+            entry_1 = _e141 + 256u;
         }
         loop_init_4 = false;
-        uint _e119 = entry_1;
-        uint _e122 = grouping.entries;
-        if (_e119 < _e122) {
+        uint _e123 = entry_1;
+        uint _e126 = grouping.entries;
+        if (_e123 < _e126) {
         } else {
             break;
         }
         {
-            uint _e125 = entry_1;
-            int expert_2 = entry_experts[_e125];
+            uint _e129 = entry_1;
+            int expert_2 = entry_experts[_e129];
             if (expert_2 >= 0) {
-                uint _e134 = metal::atomic_fetch_add_explicit(&places.inner[expert_2], 1u, metal::memory_order_relaxed);
-                uint _e136 = entry_1;
-                order[_e134] = _e136;
+                uint _e138 = metal::atomic_fetch_add_explicit(&places.inner[expert_2], 1u, metal::memory_order_relaxed);
+                uint _e140 = entry_1;
+                order[_e138] = _e140;
             }
         }
     }

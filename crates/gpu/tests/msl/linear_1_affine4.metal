@@ -1,0 +1,798 @@
+// language: metal3.0
+#include <metal_stdlib>
+#include <simd/simd.h>
+
+using metal::uint;
+
+struct _mslBufferSizes {
+    uint size0;
+    uint size1;
+    uint size3;
+    uint size4;
+    uint size5;
+};
+
+typedef metal::uint4 type_5[1];
+typedef uint type_6[1];
+struct LinearParams {
+    uint rows;
+    uint outputs;
+    uint inputs;
+    uint group_shift;
+    uint lanes_shift;
+    uint half_scales;
+    uint write;
+    uint first_output;
+    uint out_width;
+    uint bias_rows;
+    uint bias_row;
+    uint gated_width;
+    uint first_expert;
+    uint experts;
+    uint picks;
+};
+typedef float type_8[1];
+struct type_10 {
+    metal::float4 inner[128];
+};
+struct type_11 {
+    uint inner[1];
+};
+struct type_12 {
+    metal::float4 inner[8];
+};
+struct type_13 {
+    metal::uint4 inner[2];
+};
+struct Part {
+    metal::uint4 a;
+    metal::uint4 b;
+    metal::uint4 c;
+    metal::uint4 d;
+    metal::float4 scale;
+    metal::float4 bias;
+};
+constant int NO_LANE = -1;
+constant uint PAGE = 256u;
+constant uint CONV_RING = 64u;
+constant float LOWEST = -300000000000000000000000000000000000000.0;
+constant uint THREADS = 128u;
+constant uint WRITE_BF16_ = 0u;
+constant uint WRITE_ADD = 1u;
+constant uint WRITE_F32_ = 2u;
+constant uint WRITE_BIAS = 3u;
+constant uint WRITE_GATED = 4u;
+constant uint EIGHT = 8u;
+constant metal::uint4 FIRST_ROWS = metal::uint4(0u, 1u, 2u, 3u);
+constant metal::uint4 LAST_ROWS = metal::uint4(4u, 5u, 6u, 7u);
+constant uint FORMAT = 1u;
+constant uint ROWS = 1u;
+
+float low(
+    uint pair
+) {
+    return as_type<float>(pair << 16u);
+}
+
+float high(
+    uint pair_1
+) {
+    return as_type<float>(pair_1 & 4294901760u);
+}
+
+uint rounded_bits(
+    float value
+) {
+    uint bits = as_type<uint>(value);
+    uint nearest = (bits + 32767u) + ((bits >> 16u) & 1u);
+    return (((bits & 2147483647u) > 2139095040u) ? (bits | 4194304u) : nearest) & 4294901760u;
+}
+
+float rounded(
+    float value_1
+) {
+    uint _e1 = rounded_bits(value_1);
+    return as_type<float>(_e1);
+}
+
+uint narrow(
+    float first,
+    float second
+) {
+    uint _e2 = rounded_bits(first);
+    uint _e5 = rounded_bits(second);
+    return (_e2 >> 16u) | _e5;
+}
+
+uint added(
+    uint residual,
+    float first_1,
+    float second_1
+) {
+    float _e3 = low(residual);
+    float _e4 = rounded(first_1);
+    float _e6 = high(residual);
+    float _e7 = rounded(second_1);
+    uint _e9 = narrow(_e3 + _e4, _e6 + _e7);
+    return _e9;
+}
+
+int naga_f2i32(float value) {
+    return static_cast<int>(metal::clamp(value, -2147483600.0, 2147483500.0));
+}
+
+float exponential(
+    float x
+) {
+    float series = {};
+    float bounded = metal::clamp(x, -87.3, 88.0);
+    float exponent = metal::floor(metal::fma(bounded, 1.442695, 0.5));
+    float r = metal::fma(exponent, -0.0000014286068, metal::fma(exponent, -0.69314575, bounded));
+    series = metal::fma(0.0001984127, r, 0.0013888889);
+    float _e16 = series;
+    series = metal::fma(_e16, r, 0.008333334);
+    float _e19 = series;
+    series = metal::fma(_e19, r, 0.041666668);
+    float _e22 = series;
+    series = metal::fma(_e22, r, 0.16666667);
+    float _e25 = series;
+    series = metal::fma(_e25, r, 0.5);
+    float _e28 = series;
+    float mantissa = 1.0 + metal::fma(_e28, r * r, r);
+    float value_3 = mantissa * as_type<float>(static_cast<uint>(as_type<int>(as_type<uint>(naga_f2i32(exponent)) + as_type<uint>(127))) << 23u);
+    return (x < -87.3) ? 0.0 : value_3;
+}
+
+float silu(
+    float x_1
+) {
+    float _e2 = exponential(-(x_1));
+    return x_1 / (1.0 + _e2);
+}
+
+uint activated(
+    uint gate,
+    uint up
+) {
+    float _e2 = low(gate);
+    float _e3 = silu(_e2);
+    float _e4 = low(up);
+    float _e6 = high(gate);
+    float _e7 = silu(_e6);
+    float _e8 = high(up);
+    uint _e10 = narrow(_e3 * _e4, _e7 * _e8);
+    return _e10;
+}
+
+metal::float2 scale_and_bias(
+    uint index,
+    uint half_scales,
+    device type_6 const& scales,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint word = scales[index];
+    if (half_scales != 0u) {
+        return float2(as_type<half2>(word));
+    }
+    float _e8 = low(word);
+    float _e9 = high(word);
+    return metal::float2(_e8, _e9);
+}
+
+metal::uint4 rows_of_slot(
+    uint slot,
+    constant LinearParams& p
+) {
+    uint _e3 = p.write;
+    if (_e3 == WRITE_GATED) {
+        metal::uint4 gate_1 = metal::uint4(slot * 2u) + metal::uint4(0u, 1u, 0u, 1u);
+        uint _e17 = p.gated_width;
+        uint _e26 = p.gated_width;
+        uint _e29 = p.gated_width;
+        return metal::min(gate_1, metal::uint4(_e17 - 1u)) + metal::uint4(0u, 0u, _e26, _e29);
+    }
+    uint _e43 = p.outputs;
+    return metal::min(metal::uint4(slot * 4u) + metal::uint4(0u, 1u, 2u, 3u), metal::uint4(_e43 - 1u));
+}
+
+void write_value(
+    uint row,
+    uint output,
+    float sum,
+    constant LinearParams& p,
+    device type_6& out,
+    device type_8 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    float value_2 = {};
+    uint _e5 = p.outputs;
+    if (output >= _e5) {
+        return;
+    }
+    value_2 = sum;
+    uint _e10 = p.write;
+    if (_e10 == WRITE_BIAS) {
+        uint _e15 = p.bias_rows;
+        uint _e19 = p.bias_row;
+        uint bias_row = (row * _e15) + _e19;
+        uint _e24 = p.out_width;
+        uint _e28 = p.first_output;
+        float _e32 = logits[((bias_row * _e24) + _e28) + output];
+        value_2 = _e32 + sum;
+    }
+    uint _e37 = p.out_width;
+    uint _e41 = p.first_output;
+    float _e45 = value_2;
+    out[((row * _e37) + _e41) + output] = as_type<uint>(_e45);
+    return;
+}
+
+void write_pair(
+    uint row_1,
+    uint output_1,
+    float first_2,
+    float second_2,
+    constant LinearParams& p,
+    device type_6& out,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e6 = p.outputs;
+    if (output_1 >= _e6) {
+        return;
+    }
+    uint _e10 = p.out_width;
+    uint _e14 = p.first_output;
+    uint word_1 = (((row_1 * _e10) + _e14) + output_1) / 2u;
+    uint _e21 = p.write;
+    if (_e21 == WRITE_ADD) {
+        uint _e28 = out[word_1];
+        uint _e29 = added(_e28, first_2, second_2);
+        out[word_1] = _e29;
+        return;
+    } else {
+        uint _e32 = narrow(first_2, second_2);
+        out[word_1] = _e32;
+        return;
+    }
+}
+
+void write_sums(
+    uint row_2,
+    uint slot_1,
+    metal::float4 total,
+    constant LinearParams& p,
+    device type_6& out,
+    device type_8 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    bool local = {};
+    uint _e5 = p.write;
+    if (_e5 == WRITE_GATED) {
+        uint _e12 = p.gated_width;
+        if ((slot_1 * 2u) < _e12) {
+            uint _e16 = narrow(total.x, total.y);
+            uint _e19 = narrow(total.z, total.w);
+            uint _e20 = activated(_e16, _e19);
+            uint _e24 = p.out_width;
+            out[(row_2 * (_e24 / 2u)) + slot_1] = _e20;
+            return;
+        } else {
+            return;
+        }
+    } else {
+        uint _e32 = p.write;
+        if (!((_e32 == WRITE_F32_))) {
+            uint _e40 = p.write;
+            local = _e40 == WRITE_BIAS;
+        } else {
+            local = true;
+        }
+        bool _e44 = local;
+        if (_e44) {
+            write_value(row_2, slot_1 * 4u, total.x, p, out, logits, _buffer_sizes);
+            write_value(row_2, (slot_1 * 4u) + 1u, total.y, p, out, logits, _buffer_sizes);
+            write_value(row_2, (slot_1 * 4u) + 2u, total.z, p, out, logits, _buffer_sizes);
+            write_value(row_2, (slot_1 * 4u) + 3u, total.w, p, out, logits, _buffer_sizes);
+            return;
+        } else {
+            write_pair(row_2, slot_1 * 4u, total.x, total.y, p, out, _buffer_sizes);
+            write_pair(row_2, (slot_1 * 4u) + 2u, total.z, total.w, p, out, _buffer_sizes);
+            return;
+        }
+    }
+}
+
+metal::float4 with_row(
+    metal::float4 sum_1,
+    type_12 weights,
+    metal::uint4 pairs
+) {
+    metal::float4 longer = {};
+    float _e5 = low(pairs.x);
+    longer = metal::fma(weights.inner[0], metal::float4(_e5), sum_1);
+    float _e11 = high(pairs.x);
+    metal::float4 _e13 = longer;
+    longer = metal::fma(weights.inner[1], metal::float4(_e11), _e13);
+    float _e17 = low(pairs.y);
+    metal::float4 _e19 = longer;
+    longer = metal::fma(weights.inner[2], metal::float4(_e17), _e19);
+    float _e23 = high(pairs.y);
+    metal::float4 _e25 = longer;
+    longer = metal::fma(weights.inner[3], metal::float4(_e23), _e25);
+    float _e29 = low(pairs.z);
+    metal::float4 _e31 = longer;
+    longer = metal::fma(weights.inner[4], metal::float4(_e29), _e31);
+    float _e35 = high(pairs.z);
+    metal::float4 _e37 = longer;
+    longer = metal::fma(weights.inner[5], metal::float4(_e35), _e37);
+    float _e41 = low(pairs.w);
+    metal::float4 _e43 = longer;
+    longer = metal::fma(weights.inner[6], metal::float4(_e41), _e43);
+    float _e47 = high(pairs.w);
+    metal::float4 _e49 = longer;
+    return metal::fma(weights.inner[7], metal::float4(_e47), _e49);
+}
+
+void multiply(
+    type_12 weights_1,
+    uint at,
+    device type_5 const& x_2,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::float4 _e6 = sums.inner[0];
+    uint _e11 = inputs_at.inner[0].x;
+    metal::uint4 _e14 = x_2[_e11 + at];
+    metal::float4 _e15 = with_row(_e6, weights_1, _e14);
+    sums.inner[0] = _e15;
+    if (false) {
+        metal::float4 _e24 = sums.inner[1];
+        uint _e29 = inputs_at.inner[0].y;
+        metal::uint4 _e32 = x_2[_e29 + at];
+        metal::float4 _e33 = with_row(_e24, weights_1, _e32);
+        sums.inner[1] = _e33;
+        metal::float4 _e38 = sums.inner[2];
+        uint _e43 = inputs_at.inner[0].z;
+        metal::uint4 _e46 = x_2[_e43 + at];
+        metal::float4 _e47 = with_row(_e38, weights_1, _e46);
+        sums.inner[2] = _e47;
+        metal::float4 _e52 = sums.inner[3];
+        uint _e57 = inputs_at.inner[0].w;
+        metal::uint4 _e60 = x_2[_e57 + at];
+        metal::float4 _e61 = with_row(_e52, weights_1, _e60);
+        sums.inner[3] = _e61;
+    }
+    if (false) {
+        metal::float4 _e70 = sums.inner[4];
+        uint _e75 = inputs_at.inner[1].x;
+        metal::uint4 _e78 = x_2[_e75 + at];
+        metal::float4 _e79 = with_row(_e70, weights_1, _e78);
+        sums.inner[4] = _e79;
+        metal::float4 _e84 = sums.inner[5];
+        uint _e89 = inputs_at.inner[1].y;
+        metal::uint4 _e92 = x_2[_e89 + at];
+        metal::float4 _e93 = with_row(_e84, weights_1, _e92);
+        sums.inner[5] = _e93;
+        metal::float4 _e98 = sums.inner[6];
+        uint _e103 = inputs_at.inner[1].z;
+        metal::uint4 _e106 = x_2[_e103 + at];
+        metal::float4 _e107 = with_row(_e98, weights_1, _e106);
+        sums.inner[6] = _e107;
+        metal::float4 _e112 = sums.inner[7];
+        uint _e117 = inputs_at.inner[1].w;
+        metal::uint4 _e120 = x_2[_e117 + at];
+        metal::float4 _e121 = with_row(_e112, weights_1, _e120);
+        sums.inner[7] = _e121;
+        return;
+    } else {
+        return;
+    }
+}
+
+metal::float4 low4_(
+    metal::uint4 words
+) {
+    return as_type<metal::float4>(words << metal::uint4(16u));
+}
+
+metal::float4 high4_(
+    metal::uint4 words_1
+) {
+    return as_type<metal::float4>(words_1 & metal::uint4(4294901760u));
+}
+
+metal::float4 meaning4_(
+    metal::uint4 codes,
+    metal::float4 scale,
+    metal::float4 bias
+) {
+    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
+    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
+    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
+}
+
+void multiply_affine4_(
+    metal::uint4 words_2,
+    metal::float4 scale_1,
+    metal::float4 bias_1,
+    uint at_1,
+    device type_5 const& x_2,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 mask = metal::uint4(15u);
+    metal::float4 _e7 = meaning4_(words_2 & mask, scale_1, bias_1);
+    metal::float4 _e12 = meaning4_((words_2 >> metal::uint4(4u)) & mask, scale_1, bias_1);
+    metal::float4 _e17 = meaning4_((words_2 >> metal::uint4(8u)) & mask, scale_1, bias_1);
+    metal::float4 _e22 = meaning4_((words_2 >> metal::uint4(12u)) & mask, scale_1, bias_1);
+    metal::float4 _e27 = meaning4_((words_2 >> metal::uint4(16u)) & mask, scale_1, bias_1);
+    metal::float4 _e32 = meaning4_((words_2 >> metal::uint4(20u)) & mask, scale_1, bias_1);
+    metal::float4 _e37 = meaning4_((words_2 >> metal::uint4(24u)) & mask, scale_1, bias_1);
+    metal::float4 _e41 = meaning4_(words_2 >> metal::uint4(28u), scale_1, bias_1);
+    multiply(type_12 {{_e7, _e12, _e17, _e22, _e27, _e32, _e37, _e41}}, at_1, x_2, sums, inputs_at, _buffer_sizes);
+    return;
+}
+
+void multiply_affine8_(
+    metal::uint4 first_3,
+    metal::uint4 second_3,
+    metal::float4 scale_2,
+    metal::float4 bias_2,
+    uint at_2,
+    device type_5 const& x_2,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 mask_1 = metal::uint4(255u);
+    metal::float4 _e8 = meaning4_(first_3 & mask_1, scale_2, bias_2);
+    metal::float4 _e13 = meaning4_((first_3 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e18 = meaning4_((first_3 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e22 = meaning4_(first_3 >> metal::uint4(24u), scale_2, bias_2);
+    metal::float4 _e24 = meaning4_(second_3 & mask_1, scale_2, bias_2);
+    metal::float4 _e29 = meaning4_((second_3 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e34 = meaning4_((second_3 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e38 = meaning4_(second_3 >> metal::uint4(24u), scale_2, bias_2);
+    multiply(type_12 {{_e8, _e13, _e18, _e22, _e24, _e29, _e34, _e38}}, at_2, x_2, sums, inputs_at, _buffer_sizes);
+    return;
+}
+
+uint parts_shift(
+) {
+    if (false) {
+        return 2u;
+    }
+    return 0u;
+}
+
+Part load_part(
+    metal::uint4 output_2,
+    uint lane,
+    uint step,
+    device type_5 const& codes_1,
+    device type_6 const& scales,
+    constant LinearParams& p,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    Part part = {};
+    uint _e5 = p.inputs;
+    uint chunks = _e5 / 32u;
+    uint _e8 = parts_shift();
+    uint _e12 = p.lanes_shift;
+    uint chunk = lane + ((step >> _e8) << _e12);
+    uint _e16 = parts_shift();
+    uint in_chunk = step & ((1u << _e16) - 1u);
+    uint _e25 = parts_shift();
+    metal::uint4 first_4 = (((output_2 * metal::uint4(chunks)) + metal::uint4(chunk)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 _e35 = codes_1[first_4.x];
+    part.a = _e35;
+    metal::uint4 _e40 = codes_1[first_4.y];
+    part.b = _e40;
+    metal::uint4 _e45 = codes_1[first_4.z];
+    part.c = _e45;
+    metal::uint4 _e50 = codes_1[first_4.w];
+    part.d = _e50;
+    if (true) {
+        uint _e57 = p.group_shift;
+        uint _e63 = p.group_shift;
+        metal::uint4 group = (output_2 * metal::uint4(chunks >> _e57)) + metal::uint4(chunk >> _e63);
+        uint _e70 = p.half_scales;
+        metal::float2 _e71 = scale_and_bias(group.x, _e70, scales, _buffer_sizes);
+        uint _e75 = p.half_scales;
+        metal::float2 _e76 = scale_and_bias(group.y, _e75, scales, _buffer_sizes);
+        uint _e80 = p.half_scales;
+        metal::float2 _e81 = scale_and_bias(group.z, _e80, scales, _buffer_sizes);
+        uint _e85 = p.half_scales;
+        metal::float2 _e86 = scale_and_bias(group.w, _e85, scales, _buffer_sizes);
+        part.scale = metal::float4(_e71.x, _e76.x, _e81.x, _e86.x);
+        part.bias = metal::float4(_e71.y, _e76.y, _e81.y, _e86.y);
+    }
+    Part _e99 = part;
+    return _e99;
+}
+
+void multiply_part(
+    Part part_1,
+    uint lane_1,
+    uint step_1,
+    constant LinearParams& p,
+    device type_5 const& x_2,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = parts_shift();
+    uint _e7 = p.lanes_shift;
+    uint chunk_1 = lane_1 + ((step_1 >> _e3) << _e7);
+    uint _e11 = parts_shift();
+    uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
+    uint _e19 = parts_shift();
+    uint at_3 = (chunk_1 * 4u) + (in_chunk_1 << (2u - _e19));
+    metal::uint4 x4_ = metal::uint4(part_1.a.x, part_1.b.x, part_1.c.x, part_1.d.x);
+    metal::uint4 y4_ = metal::uint4(part_1.a.y, part_1.b.y, part_1.c.y, part_1.d.y);
+    metal::uint4 z4_ = metal::uint4(part_1.a.z, part_1.b.z, part_1.c.z, part_1.d.z);
+    metal::uint4 w4_ = metal::uint4(part_1.a.w, part_1.b.w, part_1.c.w, part_1.d.w);
+    if (false) {
+        metal::float4 _e63 = low4_(x4_);
+        metal::float4 _e64 = high4_(x4_);
+        metal::float4 _e65 = low4_(y4_);
+        metal::float4 _e66 = high4_(y4_);
+        metal::float4 _e67 = low4_(z4_);
+        metal::float4 _e68 = high4_(z4_);
+        metal::float4 _e69 = low4_(w4_);
+        metal::float4 _e70 = high4_(w4_);
+        multiply(type_12 {{_e63, _e64, _e65, _e66, _e67, _e68, _e69, _e70}}, at_3, x_2, sums, inputs_at, _buffer_sizes);
+        return;
+    } else {
+        if (true) {
+            multiply_affine4_(x4_, part_1.scale, part_1.bias, at_3, x_2, sums, inputs_at, _buffer_sizes);
+            multiply_affine4_(y4_, part_1.scale, part_1.bias, at_3 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply_affine4_(z4_, part_1.scale, part_1.bias, at_3 + 2u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply_affine4_(w4_, part_1.scale, part_1.bias, at_3 + 3u, x_2, sums, inputs_at, _buffer_sizes);
+            return;
+        } else {
+            multiply_affine8_(x4_, y4_, part_1.scale, part_1.bias, at_3, x_2, sums, inputs_at, _buffer_sizes);
+            multiply_affine8_(z4_, w4_, part_1.scale, part_1.bias, at_3 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            return;
+        }
+    }
+}
+
+void sum_lane(
+    metal::uint4 output_3,
+    uint lane_2,
+    device type_5 const& codes_1,
+    device type_6 const& scales,
+    constant LinearParams& p,
+    device type_5 const& x_2,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    Part next = {};
+    uint step_2 = 0u;
+    uint _e5 = p.lanes_shift;
+    uint lanes = 1u << _e5;
+    uint _e9 = p.inputs;
+    uint _e18 = p.lanes_shift;
+    uint _e20 = parts_shift();
+    uint steps = (((((_e9 / 32u) - lane_2) + lanes) - 1u) >> _e18) << _e20;
+    Part _e23 = load_part(output_3, lane_2, 0u, codes_1, scales, p, _buffer_sizes);
+    next = _e23;
+    bool loop_init = true;
+    while(true) {
+        if (!loop_init) {
+            uint _e40 = step_2;
+            step_2 = _e40 + 1u;
+        }
+        loop_init = false;
+        uint _e27 = step_2;
+        if (_e27 < steps) {
+        } else {
+            break;
+        }
+        {
+            Part part_3 = next;
+            uint _e30 = step_2;
+            if ((_e30 + 1u) < steps) {
+                uint _e34 = step_2;
+                Part _e37 = load_part(output_3, lane_2, _e34 + 1u, codes_1, scales, p, _buffer_sizes);
+                next = _e37;
+            }
+            uint _e38 = step_2;
+            multiply_part(part_3, lane_2, _e38, p, x_2, sums, inputs_at, _buffer_sizes);
+        }
+    }
+    return;
+}
+
+void share_sums(
+    uint thread_1,
+    threadgroup type_10& partials,
+    thread type_12& sums
+) {
+    metal::float4 _e5 = sums.inner[0];
+    partials.inner[thread_1] = _e5;
+    if (false) {
+        metal::float4 _e16 = sums.inner[1];
+        partials.inner[THREADS + thread_1] = _e16;
+        metal::float4 _e23 = sums.inner[2];
+        partials.inner[256u + thread_1] = _e23;
+        metal::float4 _e30 = sums.inner[3];
+        partials.inner[384u + thread_1] = _e30;
+    }
+    if (false) {
+        metal::float4 _e41 = sums.inner[4];
+        partials.inner[512u + thread_1] = _e41;
+        metal::float4 _e48 = sums.inner[5];
+        partials.inner[640u + thread_1] = _e48;
+        metal::float4 _e55 = sums.inner[6];
+        partials.inner[768u + thread_1] = _e55;
+        metal::float4 _e62 = sums.inner[7];
+        partials.inner[896u + thread_1] = _e62;
+        return;
+    } else {
+        return;
+    }
+}
+
+void product(
+    uint thread_2,
+    uint block,
+    uint first_row,
+    device type_5 const& codes_1,
+    device type_6 const& scales,
+    constant LinearParams& p,
+    device type_5 const& x_2,
+    device type_6& out,
+    device type_8 const& logits,
+    threadgroup type_10& partials,
+    threadgroup type_11& rows_out,
+    thread type_12& sums,
+    thread type_13& inputs_at,
+    thread uint& tile_rows,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint step_3 = 1u;
+    metal::float4 part_2 = {};
+    uint lane_3 = 1u;
+    uint unit = {};
+    metal::float4 total_1 = {};
+    uint lane_4 = {};
+    uint _e6 = p.lanes_shift;
+    uint lanes_1 = 1u << _e6;
+    uint _e11 = p.lanes_shift;
+    uint slots = THREADS >> _e11;
+    uint _e16 = p.lanes_shift;
+    metal::uint4 _e19 = rows_of_slot((block * slots) + (thread_2 >> _e16), p);
+    metal::uint4 output_4 = _e19 + metal::uint4(first_row);
+    sum_lane(output_4, thread_2 & (lanes_1 - 1u), codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
+    share_sums(thread_2, partials, sums);
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    if (lanes_1 > EIGHT) {
+        step_3 = EIGHT;
+        uint first_5 = thread_2 * EIGHT;
+        uint _e33 = tile_rows;
+        if (first_5 < (_e33 * THREADS)) {
+            metal::float4 _e39 = partials.inner[first_5];
+            part_2 = _e39;
+            bool loop_init_1 = true;
+            while(true) {
+                if (!loop_init_1) {
+                    uint _e54 = lane_3;
+                    lane_3 = _e54 + 1u;
+                }
+                loop_init_1 = false;
+                uint _e43 = lane_3;
+                if (_e43 < EIGHT) {
+                } else {
+                    break;
+                }
+                {
+                    metal::float4 _e46 = part_2;
+                    uint _e48 = lane_3;
+                    metal::float4 _e51 = partials.inner[first_5 + _e48];
+                    part_2 = _e46 + _e51;
+                }
+            }
+            metal::float4 _e58 = part_2;
+            partials.inner[first_5] = _e58;
+        }
+        metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    }
+    unit = thread_2;
+    bool loop_init_2 = true;
+    while(true) {
+        if (!loop_init_2) {
+            uint _e104 = unit;
+            unit = _e104 + THREADS;
+        }
+        loop_init_2 = false;
+        uint _e60 = unit;
+        uint _e62 = tile_rows;
+        if (_e60 < (_e62 * slots)) {
+        } else {
+            break;
+        }
+        {
+            uint _e65 = unit;
+            uint slot_2 = _e65 & (slots - 1u);
+            uint _e69 = unit;
+            uint _e73 = p.lanes_shift;
+            uint row_3 = _e69 >> (7u - _e73);
+            uint first_6 = (row_3 * THREADS) + (slot_2 * lanes_1);
+            metal::float4 _e82 = partials.inner[first_6];
+            total_1 = _e82;
+            uint _e84 = step_3;
+            lane_4 = _e84;
+            bool loop_init_3 = true;
+            while(true) {
+                if (!loop_init_3) {
+                    uint _e95 = lane_4;
+                    uint _e96 = step_3;
+                    lane_4 = _e95 + _e96;
+                }
+                loop_init_3 = false;
+                uint _e86 = lane_4;
+                if (_e86 < lanes_1) {
+                } else {
+                    break;
+                }
+                {
+                    metal::float4 _e88 = total_1;
+                    uint _e90 = lane_4;
+                    metal::float4 _e93 = partials.inner[first_6 + _e90];
+                    total_1 = _e88 + _e93;
+                }
+            }
+            uint _e100 = rows_out.inner[row_3];
+            metal::float4 _e103 = total_1;
+            write_sums(_e100, (block * slots) + slot_2, _e103, p, out, logits, _buffer_sizes);
+        }
+    }
+    return;
+}
+
+metal::uint4 there(
+    metal::uint4 rows,
+    thread uint& tile_rows
+) {
+    uint _e2 = tile_rows;
+    return metal::min(rows, metal::uint4(_e2 - 1u));
+}
+
+struct linearInput {
+};
+[[max_total_threads_per_threadgroup(128)]] kernel void linear(
+  metal::uint3 workgroup [[threadgroup_position_in_grid]]
+, uint thread_ [[thread_index_in_threadgroup]]
+, device type_5 const& codes_1 [[buffer(1)]]
+, device type_6 const& scales [[buffer(2)]]
+, constant LinearParams& p [[buffer(0)]]
+, device type_5 const& x_2 [[buffer(3)]]
+, device type_6& out [[buffer(4)]]
+, device type_8 const& logits [[buffer(5)]]
+, threadgroup type_10& partials
+, threadgroup type_11& rows_out
+, constant _mslBufferSizes& _buffer_sizes [[buffer(6)]]
+) {
+    type_12 sums = {};
+    type_13 inputs_at = {};
+    uint tile_rows = {};
+    uint first_7 = workgroup.x * ROWS;
+    uint _e9 = p.rows;
+    tile_rows = metal::min(ROWS, _e9 - first_7);
+    if (thread_ < ROWS) {
+        rows_out.inner[thread_] = first_7 + thread_;
+    }
+    metal::uint4 _e20 = there(FIRST_ROWS, tile_rows);
+    uint _e25 = p.inputs;
+    inputs_at.inner[0] = (metal::uint4(first_7) + _e20) * (_e25 / 8u);
+    metal::uint4 _e32 = there(LAST_ROWS, tile_rows);
+    uint _e37 = p.inputs;
+    inputs_at.inner[1] = (metal::uint4(first_7) + _e32) * (_e37 / 8u);
+    product(thread_, workgroup.y, 0u, codes_1, scales, p, x_2, out, logits, partials, rows_out, sums, inputs_at, tile_rows, _buffer_sizes);
+    return;
+}
