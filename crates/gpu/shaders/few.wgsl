@@ -5,16 +5,13 @@
 // Rows that the code is made for: 1, 4 or 8.
 override ROWS: u32 = 8u;
 
-const EIGHT: u32 = 8u;
-
 var<workgroup> partials: array<vec4<f32>, ROWS * THREADS>;
 var<workgroup> rows_out: array<u32, ROWS>;
 
-// Sums of 4 outputs for each row, where each row's inputs begin, and rows that are there. Indices are constants: what is indexed
-// by a number that only the run knows is not kept in registers.
+// Sums of 4 outputs for each row, and where each row's inputs begin. Indices are constants: what is indexed by a number that only
+// the run knows is not kept in registers.
 var<private> sums: array<vec4<f32>, 8>;
 var<private> inputs_at: array<vec4<u32>, 2>;
-var<private> tile_rows: u32;
 
 // 8 inputs of a row: `weights[i]` are those of the 4 outputs.
 fn with_row(sum: vec4<f32>, weights: array<vec4<f32>, 8>, pairs: vec4<u32>) -> vec4<f32> {
@@ -44,62 +41,13 @@ fn multiply(weights: array<vec4<f32>, 8>, at: u32) {
     }
 }
 
-fn low4(words: vec4<u32>) -> vec4<f32> {
-    return bitcast<vec4<f32>>(words << vec4<u32>(16u));
-}
-
-fn high4(words: vec4<u32>) -> vec4<f32> {
-    return bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
-}
-
-fn meaning4(codes: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
-    let bits = bitcast<vec4<u32>>(fma(scale, vec4<f32>(codes), bias));
-    let nearest = bits + vec4<u32>(0x7fffu) + ((bits >> vec4<u32>(16u)) & vec4<u32>(1u));
-    return bitcast<vec4<f32>>(nearest & vec4<u32>(0xffff0000u));
-}
-
-fn multiply_affine4(words: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>, at: u32) {
-    let mask = vec4<u32>(15u);
-    multiply(
-        array<vec4<f32>, 8>(
-            meaning4(words & mask, scale, bias),
-            meaning4((words >> vec4<u32>(4u)) & mask, scale, bias),
-            meaning4((words >> vec4<u32>(8u)) & mask, scale, bias),
-            meaning4((words >> vec4<u32>(12u)) & mask, scale, bias),
-            meaning4((words >> vec4<u32>(16u)) & mask, scale, bias),
-            meaning4((words >> vec4<u32>(20u)) & mask, scale, bias),
-            meaning4((words >> vec4<u32>(24u)) & mask, scale, bias),
-            meaning4(words >> vec4<u32>(28u), scale, bias),
-        ),
-        at,
-    );
-}
-
-fn multiply_affine8(first: vec4<u32>, second: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>, at: u32) {
-    let mask = vec4<u32>(255u);
-    multiply(
-        array<vec4<f32>, 8>(
-            meaning4(first & mask, scale, bias),
-            meaning4((first >> vec4<u32>(8u)) & mask, scale, bias),
-            meaning4((first >> vec4<u32>(16u)) & mask, scale, bias),
-            meaning4(first >> vec4<u32>(24u), scale, bias),
-            meaning4(second & mask, scale, bias),
-            meaning4((second >> vec4<u32>(8u)) & mask, scale, bias),
-            meaning4((second >> vec4<u32>(16u)) & mask, scale, bias),
-            meaning4(second >> vec4<u32>(24u), scale, bias),
-        ),
-        at,
-    );
-}
-
 // 16 bytes of codes of each of 4 outputs: a quarter of a chunk of bf16, half of one of 8-bit codes, a chunk of 4-bit codes.
 struct Part {
     a: vec4<u32>,
     b: vec4<u32>,
     c: vec4<u32>,
     d: vec4<u32>,
-    scale: vec4<f32>,
-    bias: vec4<f32>,
+    scales: Scales,
 }
 
 // The logarithm of a chunk's parts.
@@ -122,13 +70,7 @@ fn load_part(output: vec4<u32>, lane: u32, step: u32) -> Part {
     part.c = codes[first.z];
     part.d = codes[first.w];
     if (FORMAT != 0u) {
-        let group = output * vec4<u32>(chunks >> p.group_shift) + vec4<u32>(chunk >> p.group_shift);
-        let of_a = scale_and_bias(group.x, p.half_scales);
-        let of_b = scale_and_bias(group.y, p.half_scales);
-        let of_c = scale_and_bias(group.z, p.half_scales);
-        let of_d = scale_and_bias(group.w, p.half_scales);
-        part.scale = vec4<f32>(of_a.x, of_b.x, of_c.x, of_d.x);
-        part.bias = vec4<f32>(of_a.y, of_b.y, of_c.y, of_d.y);
+        part.scales = scales_of(output, chunk);
     }
     return part;
 }
@@ -137,23 +79,19 @@ fn multiply_part(part: Part, lane: u32, step: u32) {
     let chunk = lane + ((step >> parts_shift()) << p.lanes_shift);
     let in_chunk = step & ((1u << parts_shift()) - 1u);
     let at = chunk * 4u + (in_chunk << (2u - parts_shift()));
-    let x4 = vec4<u32>(part.a.x, part.b.x, part.c.x, part.d.x);
-    let y4 = vec4<u32>(part.a.y, part.b.y, part.c.y, part.d.y);
-    let z4 = vec4<u32>(part.a.z, part.b.z, part.c.z, part.d.z);
-    let w4 = vec4<u32>(part.a.w, part.b.w, part.c.w, part.d.w);
+    let words = across(part.a, part.b, part.c, part.d);
+    let scale = part.scales.scale;
+    let bias = part.scales.bias;
     if (FORMAT == 0u) {
-        multiply(
-            array<vec4<f32>, 8>(low4(x4), high4(x4), low4(y4), high4(y4), low4(z4), high4(z4), low4(w4), high4(w4)),
-            at,
-        );
+        multiply(of_bf16(words), at);
     } else if (FORMAT == 1u) {
-        multiply_affine4(x4, part.scale, part.bias, at);
-        multiply_affine4(y4, part.scale, part.bias, at + 1u);
-        multiply_affine4(z4, part.scale, part.bias, at + 2u);
-        multiply_affine4(w4, part.scale, part.bias, at + 3u);
+        multiply(of_affine4(words[0], scale, bias), at);
+        multiply(of_affine4(words[1], scale, bias), at + 1u);
+        multiply(of_affine4(words[2], scale, bias), at + 2u);
+        multiply(of_affine4(words[3], scale, bias), at + 3u);
     } else {
-        multiply_affine8(x4, y4, part.scale, part.bias, at);
-        multiply_affine8(z4, w4, part.scale, part.bias, at + 1u);
+        multiply(of_affine8(words[0], words[1], scale, bias), at);
+        multiply(of_affine8(words[2], words[3], scale, bias), at + 1u);
     }
 }
 
@@ -221,14 +159,6 @@ fn product(thread: u32, block: u32, first_row: u32) {
     }
 }
 
-const FIRST_ROWS: vec4<u32> = vec4<u32>(0u, 1u, 2u, 3u);
-const LAST_ROWS: vec4<u32> = vec4<u32>(4u, 5u, 6u, 7u);
-
-// Rows that are there instead of those that are not.
-fn there(rows: vec4<u32>) -> vec4<u32> {
-    return min(rows, vec4<u32>(tile_rows - 1u));
-}
-
 @compute @workgroup_size(128)
 fn linear(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let first = workgroup.x * ROWS;
@@ -237,14 +167,8 @@ fn linear(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation
         rows_out[thread] = first + thread;
     }
     inputs_at[0] = (first + there(FIRST_ROWS)) * (p.inputs / 8u);
-    inputs_at[1] = (first + there(LAST_ROWS)) * (p.inputs / 8u);
+    inputs_at[1] = (first + there(FIRST_ROWS + 4u)) * (p.inputs / 8u);
     product(thread, workgroup.y, 0u);
-}
-
-// Where the inputs of entries begin.
-fn inputs_of(at: vec4<u32>) -> vec4<u32> {
-    let entries = vec4<u32>(order[at.x], order[at.y], order[at.z], order[at.w]);
-    return (entries / p.picks) * (p.inputs / 8u);
 }
 
 // A tile's rows are entries of one expert: a row and one of its picks.
@@ -260,6 +184,6 @@ fn expert_linear(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_inv
         rows_out[thread] = order[tile.y + thread];
     }
     inputs_at[0] = inputs_of(tile.y + there(FIRST_ROWS));
-    inputs_at[1] = inputs_of(tile.y + there(LAST_ROWS));
+    inputs_at[1] = inputs_of(tile.y + there(FIRST_ROWS + 4u));
     product(thread, workgroup.y, expert * p.outputs);
 }

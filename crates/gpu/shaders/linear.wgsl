@@ -1,11 +1,12 @@
 // Products of weight matrices with rows of activations, dense and over experts: what they are told, and what becomes of
-// sums. `few.wgsl` makes the sums.
+// sums. `few.wgsl` and `many.wgsl` make the sums.
 //
 // Outputs are taken by fours, each four a slot. A sum has lanes: lane l of it sums chunks l, l + lanes, ... of 32 inputs in
 // ascending order, in one chain of fma; then the lanes are added in ascending order, more than 8 by eights. Lanes are a
 // function of the inputs alone, so this is the one order of every sum, for every number of rows.
 
 const THREADS: u32 = 128u;
+const EIGHT: u32 = 8u;
 
 const WRITE_BF16: u32 = 0u;
 const WRITE_ADD: u32 = 1u;
@@ -45,6 +46,98 @@ var<immediate> p: LinearParams;
 // Expert, first entry in `order`, entries; and entries by expert.
 @group(0) @binding(5) var<storage, read> tiles: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read> order: array<u32>;
+
+// Rows of the workgroup that are there.
+var<private> tile_rows: u32;
+
+const FIRST_ROWS: vec4<u32> = vec4<u32>(0u, 1u, 2u, 3u);
+
+// Rows that are there instead of those that are not.
+fn there(rows: vec4<u32>) -> vec4<u32> {
+    return min(rows, vec4<u32>(tile_rows - 1u));
+}
+
+// Where the inputs of entries begin.
+fn inputs_of(at: vec4<u32>) -> vec4<u32> {
+    let entries = vec4<u32>(order[at.x], order[at.y], order[at.z], order[at.w]);
+    return (entries / p.picks) * (p.inputs / 8u);
+}
+
+fn low4(words: vec4<u32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(words << vec4<u32>(16u));
+}
+
+fn high4(words: vec4<u32>) -> vec4<f32> {
+    return bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
+}
+
+fn meaning4(codes: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
+    let bits = bitcast<vec4<u32>>(fma(scale, vec4<f32>(codes), bias));
+    let nearest = bits + vec4<u32>(0x7fffu) + ((bits >> vec4<u32>(16u)) & vec4<u32>(1u));
+    return bitcast<vec4<f32>>(nearest & vec4<u32>(0xffff0000u));
+}
+
+// The first words of 4 outputs, then their second ones, ...
+fn across(a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>) -> array<vec4<u32>, 4> {
+    return array<vec4<u32>, 4>(
+        vec4<u32>(a.x, b.x, c.x, d.x),
+        vec4<u32>(a.y, b.y, c.y, d.y),
+        vec4<u32>(a.z, b.z, c.z, d.z),
+        vec4<u32>(a.w, b.w, c.w, d.w),
+    );
+}
+
+// 8 inputs of 4 outputs, input after input, of words as `across` has them.
+fn of_bf16(words: array<vec4<u32>, 4>) -> array<vec4<f32>, 8> {
+    return array<vec4<f32>, 8>(
+        low4(words[0]), high4(words[0]), low4(words[1]), high4(words[1]),
+        low4(words[2]), high4(words[2]), low4(words[3]), high4(words[3]),
+    );
+}
+
+fn of_affine4(words: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> array<vec4<f32>, 8> {
+    let mask = vec4<u32>(15u);
+    return array<vec4<f32>, 8>(
+        meaning4(words & mask, scale, bias),
+        meaning4((words >> vec4<u32>(4u)) & mask, scale, bias),
+        meaning4((words >> vec4<u32>(8u)) & mask, scale, bias),
+        meaning4((words >> vec4<u32>(12u)) & mask, scale, bias),
+        meaning4((words >> vec4<u32>(16u)) & mask, scale, bias),
+        meaning4((words >> vec4<u32>(20u)) & mask, scale, bias),
+        meaning4((words >> vec4<u32>(24u)) & mask, scale, bias),
+        meaning4(words >> vec4<u32>(28u), scale, bias),
+    );
+}
+
+fn of_affine8(first: vec4<u32>, second: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> array<vec4<f32>, 8> {
+    let mask = vec4<u32>(255u);
+    return array<vec4<f32>, 8>(
+        meaning4(first & mask, scale, bias),
+        meaning4((first >> vec4<u32>(8u)) & mask, scale, bias),
+        meaning4((first >> vec4<u32>(16u)) & mask, scale, bias),
+        meaning4(first >> vec4<u32>(24u), scale, bias),
+        meaning4(second & mask, scale, bias),
+        meaning4((second >> vec4<u32>(8u)) & mask, scale, bias),
+        meaning4((second >> vec4<u32>(16u)) & mask, scale, bias),
+        meaning4(second >> vec4<u32>(24u), scale, bias),
+    );
+}
+
+// Scales and biases of 4 outputs, the matrix rows `output`, for a chunk.
+struct Scales {
+    scale: vec4<f32>,
+    bias: vec4<f32>,
+}
+
+fn scales_of(output: vec4<u32>, chunk: u32) -> Scales {
+    let groups = p.inputs / 32u >> p.group_shift;
+    let group = output * vec4<u32>(groups) + vec4<u32>(chunk >> p.group_shift);
+    let a = scale_and_bias(group.x, p.half_scales);
+    let b = scale_and_bias(group.y, p.half_scales);
+    let c = scale_and_bias(group.z, p.half_scales);
+    let d = scale_and_bias(group.w, p.half_scales);
+    return Scales(vec4<f32>(a.x, b.x, c.x, d.x), vec4<f32>(a.y, b.y, c.y, d.y));
+}
 
 // The matrix rows of a slot: 4 that follow each other, or 2 of gate and the same 2 of up.
 fn rows_of_slot(slot: u32) -> vec4<u32> {

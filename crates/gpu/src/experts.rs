@@ -6,7 +6,7 @@ use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
 use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
 use crate::driver::unsupported;
-use crate::linear::{LinearParams, Write, tiled};
+use crate::linear::{LinearParams, MANY_ROWS, Write, tiled};
 use crate::rows::{row_grid, words_of};
 use crate::scratch::Place;
 use crate::shaders::Kernel;
@@ -15,6 +15,8 @@ use crate::weights::{ExpertMatrices, Experts, Format, Matrix, Stored};
 /// Most experts and picks of a row, as in `experts.wgsl`.
 pub(crate) const MOST_EXPERTS: usize = 256;
 pub(crate) const MOST_PICKS: usize = 32;
+/// Entries an expert from which its tiles are for many.
+const FROM_MANY: usize = 16;
 /// Bytes of a tile's description.
 const TILE_BYTES: usize = 16;
 
@@ -53,6 +55,7 @@ struct CombineParams {
 /// Entries by expert, as `expert_linear` takes them.
 struct Grouped {
     kernel: Kernel,
+    tile: usize,
     tiles: std::sync::Arc<Memory>,
     order: std::sync::Arc<Memory>,
     count: usize,
@@ -65,8 +68,10 @@ fn expert_tiled(rows: usize, entries: usize, experts: usize) -> (Kernel, usize) 
         (Kernel::ExpertLinear1, 1)
     } else if entries <= 2 * experts {
         (Kernel::ExpertLinear4, 4)
-    } else {
+    } else if entries < FROM_MANY * experts {
         (Kernel::ExpertLinear8, 8)
+    } else {
+        (Kernel::ExpertLinearMany, MANY_ROWS)
     }
 }
 
@@ -91,7 +96,7 @@ impl GpuDevice {
             let Stored { codes, scales } = &part.stored;
             let nothing = self.nothing()?;
             let (kernel, tile) = tiled(count);
-            let grid = [count.div_ceil(tile), params.blocks(), 1];
+            let grid = [count.div_ceil(tile), params.blocks(tile), 1];
             let buffers = [codes, scales, x, &*active, &*nothing];
             self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
         } else {
@@ -165,7 +170,7 @@ impl GpuDevice {
         let count = entries.min(entries / tile + experts);
         let tiles = self.scratch(Place::Tiles, count * TILE_BYTES)?;
         let order = self.scratch(Place::Order, entries * size_of::<u32>())?;
-        let grouped = Grouped { kernel, tiles, order, count };
+        let grouped = Grouped { kernel, tile, tiles, order, count };
         let key = (picked.id, rows, picks, experts);
         if distinct.is_none() && self.grouped.get() == Some(key) {
             return Ok(grouped);
@@ -245,7 +250,7 @@ impl GpuDevice {
             };
             let Stored { codes, scales } = &part.stored;
             let buffers = [codes, scales, x, out, &*nothing, &*grouped.tiles, &*grouped.order];
-            let grid = [grouped.count, params.blocks(), 1];
+            let grid = [grouped.count, params.blocks(grouped.tile), 1];
             self.launch((grouped.kernel, matrices.kind.format), &buffers, &params, grid)?;
         }
         Ok(())

@@ -11,6 +11,11 @@ use crate::weights::{CHUNK, Format, Kind, Matrix, Stored};
 
 /// Invocations of a workgroup, as in `linear.wgsl`.
 const THREADS: usize = 128;
+/// Rows of a workgroup of a kernel for many rows, and fours of outputs, as in `many.wgsl`.
+pub(crate) const MANY_ROWS: usize = 64;
+const MANY_SLOTS: u32 = 16;
+/// Rows from which that kernel is taken: with fewer, most of a GPU would have none of its few workgroups.
+const FROM_MANY: usize = 128;
 /// Most lanes that share a sum.
 const MOST_LANES: usize = 32;
 
@@ -87,11 +92,12 @@ impl LinearParams {
         LinearParams { gated_width: width, out_width: width, write: Write::Gated as u32, ..self }
     }
 
-    /// Workgroups of a kernel for few rows that share the outputs.
-    pub(crate) fn blocks(&self) -> usize {
+    /// Workgroups that share the outputs of a tile.
+    pub(crate) fn blocks(&self, tile: usize) -> usize {
         let slots =
             if self.gated_width > 0 { self.gated_width.div_ceil(2) } else { self.outputs.div_ceil(4) };
-        slots.div_ceil(THREADS as u32 >> self.lanes_shift) as usize
+        let of_block = if tile == MANY_ROWS { MANY_SLOTS } else { THREADS as u32 >> self.lanes_shift };
+        slots.div_ceil(of_block) as usize
     }
 }
 
@@ -112,7 +118,8 @@ pub(crate) fn tiled(rows: usize) -> (Kernel, usize) {
     match rows {
         0..=1 => (Kernel::Linear1, 1),
         2..=4 => (Kernel::Linear4, 4),
-        _ => (Kernel::Linear8, 8),
+        5..FROM_MANY => (Kernel::Linear8, 8),
+        _ => (Kernel::LinearMany, MANY_ROWS),
     }
 }
 
@@ -145,7 +152,7 @@ impl GpuDevice {
             };
             let Stored { codes, scales } = &part.stored;
             let buffers = [codes, scales, x, out, bias.map_or(&*nothing, |bias| bias.logits)];
-            let grid = [rows.div_ceil(tile), params.blocks(), 1];
+            let grid = [rows.div_ceil(tile), params.blocks(tile), 1];
             self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
         }
         Ok(())
@@ -203,9 +210,9 @@ mod tests {
     #[test]
     fn outputs_are_covered_by_slots() {
         let kind = Kind { format: Format::Bf16, group: CHUNK, half_scales: false };
-        let blocks = |outputs, inputs| LinearParams::new(kind, outputs, inputs, Write::Bf16).blocks();
+        let blocks = |outputs, inputs| LinearParams::new(kind, outputs, inputs, Write::Bf16).blocks(8);
         // 4 slots of 32 lanes, 4 outputs each.
         assert_eq!((blocks(16, 2048), blocks(17, 2048)), (1, 2));
-        assert_eq!(LinearParams::new(kind, 32, 2048, Write::Bf16).gated().blocks(), 2);
+        assert_eq!(LinearParams::new(kind, 32, 2048, Write::Bf16).gated().blocks(8), 2);
     }
 }

@@ -9,6 +9,7 @@ pub(crate) enum Family {
     Rows,
     Embed,
     Linear,
+    LinearMany,
     Attention,
     Experts,
     Windows,
@@ -17,6 +18,7 @@ pub(crate) enum Family {
 
 const COMMON: &str = include_str!("../shaders/common.wgsl");
 const WEIGHTS: &str = include_str!("../shaders/weights.wgsl");
+const LINEAR: &str = include_str!("../shaders/linear.wgsl");
 
 /// Families with their number as index.
 pub(crate) const FAMILIES: usize = Family::Draw as usize + 1;
@@ -27,10 +29,8 @@ impl Family {
         match self {
             Family::Rows => [COMMON, include_str!("../shaders/rows.wgsl")].concat(),
             Family::Embed => [COMMON, WEIGHTS, include_str!("../shaders/embed.wgsl")].concat(),
-            Family::Linear => {
-                let few = include_str!("../shaders/few.wgsl");
-                [COMMON, WEIGHTS, include_str!("../shaders/linear.wgsl"), few].concat()
-            }
+            Family::Linear => [COMMON, WEIGHTS, LINEAR, include_str!("../shaders/few.wgsl")].concat(),
+            Family::LinearMany => [COMMON, WEIGHTS, LINEAR, include_str!("../shaders/many.wgsl")].concat(),
             Family::Attention => [COMMON, include_str!("../shaders/attention.wgsl")].concat(),
             Family::Experts => [COMMON, include_str!("../shaders/experts.wgsl")].concat(),
             Family::Windows => [COMMON, include_str!("../shaders/windows.wgsl")].concat(),
@@ -40,7 +40,7 @@ impl Family {
 
     /// Whether its kernels read weights, so that there is one for each format of them.
     pub(crate) fn reads_weights(self) -> bool {
-        matches!(self, Family::Embed | Family::Linear)
+        matches!(self, Family::Embed | Family::Linear | Family::LinearMany)
     }
 }
 
@@ -123,6 +123,8 @@ kernels! {
     ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 60 immediates, 1 rows;
     ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 60 immediates, 4 rows;
     ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 60 immediates, 8 rows;
+    LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 60 immediates;
+    ExpertLinearMany: LinearMany "expert_linear_many" "rrrwrrr", 128 threads, 16384 shared, 60 immediates;
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;

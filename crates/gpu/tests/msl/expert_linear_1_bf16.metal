@@ -35,15 +35,22 @@ struct LinearParams {
 };
 typedef float type_8[1];
 struct type_10 {
-    metal::float4 inner[128];
+    metal::uint4 inner[4];
 };
 struct type_11 {
-    uint inner[1];
-};
-struct type_12 {
     metal::float4 inner[8];
 };
+struct Scales {
+    metal::float4 scale;
+    metal::float4 bias;
+};
+struct type_12 {
+    metal::float4 inner[128];
+};
 struct type_13 {
+    uint inner[1];
+};
+struct type_14 {
     metal::uint4 inner[2];
 };
 struct Part {
@@ -51,22 +58,20 @@ struct Part {
     metal::uint4 b;
     metal::uint4 c;
     metal::uint4 d;
-    metal::float4 scale;
-    metal::float4 bias;
+    Scales scales;
 };
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
 constant uint THREADS = 128u;
+constant uint EIGHT = 8u;
 constant uint WRITE_BF16_ = 0u;
 constant uint WRITE_ADD = 1u;
 constant uint WRITE_F32_ = 2u;
 constant uint WRITE_BIAS = 3u;
 constant uint WRITE_GATED = 4u;
-constant uint EIGHT = 8u;
 constant metal::uint4 FIRST_ROWS = metal::uint4(0u, 1u, 2u, 3u);
-constant metal::uint4 LAST_ROWS = metal::uint4(4u, 5u, 6u, 7u);
 constant uint FORMAT = 0u;
 constant uint ROWS = 1u;
 
@@ -181,6 +186,133 @@ metal::float2 scale_and_bias(
     return metal::float2(_e8, _e9);
 }
 
+metal::uint4 there(
+    metal::uint4 rows,
+    thread uint& tile_rows
+) {
+    uint _e2 = tile_rows;
+    return metal::min(rows, metal::uint4(_e2 - 1u));
+}
+
+metal::uint4 inputs_of(
+    metal::uint4 at,
+    constant LinearParams& p,
+    device type_6 const& order,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e4 = order[at.x];
+    uint _e8 = order[at.y];
+    uint _e12 = order[at.z];
+    uint _e16 = order[at.w];
+    metal::uint4 entries = metal::uint4(_e4, _e8, _e12, _e16);
+    uint _e20 = p.picks;
+    uint _e25 = p.inputs;
+    return (entries / metal::uint4(_e20)) * (_e25 / 8u);
+}
+
+metal::float4 low4_(
+    metal::uint4 words
+) {
+    return as_type<metal::float4>(words << metal::uint4(16u));
+}
+
+metal::float4 high4_(
+    metal::uint4 words_1
+) {
+    return as_type<metal::float4>(words_1 & metal::uint4(4294901760u));
+}
+
+metal::float4 meaning4_(
+    metal::uint4 codes,
+    metal::float4 scale,
+    metal::float4 bias
+) {
+    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
+    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
+    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
+}
+
+type_10 across(
+    metal::uint4 a,
+    metal::uint4 b,
+    metal::uint4 c,
+    metal::uint4 d
+) {
+    return type_10 {{metal::uint4(a.x, b.x, c.x, d.x), metal::uint4(a.y, b.y, c.y, d.y), metal::uint4(a.z, b.z, c.z, d.z), metal::uint4(a.w, b.w, c.w, d.w)}};
+}
+
+type_11 of_bf16_(
+    type_10 words_2
+) {
+    metal::float4 _e2 = low4_(words_2.inner[0]);
+    metal::float4 _e4 = high4_(words_2.inner[0]);
+    metal::float4 _e6 = low4_(words_2.inner[1]);
+    metal::float4 _e8 = high4_(words_2.inner[1]);
+    metal::float4 _e10 = low4_(words_2.inner[2]);
+    metal::float4 _e12 = high4_(words_2.inner[2]);
+    metal::float4 _e14 = low4_(words_2.inner[3]);
+    metal::float4 _e16 = high4_(words_2.inner[3]);
+    return type_11 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
+}
+
+type_11 of_affine4_(
+    metal::uint4 words_3,
+    metal::float4 scale_1,
+    metal::float4 bias_1
+) {
+    metal::uint4 mask = metal::uint4(15u);
+    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_1);
+    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_1);
+    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_1);
+    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_1);
+    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_1);
+    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
+    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
+    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
+    return type_11 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
+}
+
+type_11 of_affine8_(
+    metal::uint4 first_2,
+    metal::uint4 second_2,
+    metal::float4 scale_2,
+    metal::float4 bias_2
+) {
+    metal::uint4 mask_1 = metal::uint4(255u);
+    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_2);
+    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
+    return type_11 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
+}
+
+Scales scales_of(
+    metal::uint4 output,
+    uint chunk,
+    device type_6 const& scales,
+    constant LinearParams& p,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e4 = p.inputs;
+    uint _e9 = p.group_shift;
+    uint groups = (_e4 / 32u) >> _e9;
+    uint _e15 = p.group_shift;
+    metal::uint4 group = (output * metal::uint4(groups)) + metal::uint4(chunk >> _e15);
+    uint _e22 = p.half_scales;
+    metal::float2 _e23 = scale_and_bias(group.x, _e22, scales, _buffer_sizes);
+    uint _e27 = p.half_scales;
+    metal::float2 _e28 = scale_and_bias(group.y, _e27, scales, _buffer_sizes);
+    uint _e32 = p.half_scales;
+    metal::float2 _e33 = scale_and_bias(group.z, _e32, scales, _buffer_sizes);
+    uint _e37 = p.half_scales;
+    metal::float2 _e38 = scale_and_bias(group.w, _e37, scales, _buffer_sizes);
+    return Scales {metal::float4(_e23.x, _e28.x, _e33.x, _e38.x), metal::float4(_e23.y, _e28.y, _e33.y, _e38.y)};
+}
+
 metal::uint4 rows_of_slot(
     uint slot,
     constant LinearParams& p
@@ -199,7 +331,7 @@ metal::uint4 rows_of_slot(
 
 void write_value(
     uint row,
-    uint output,
+    uint output_1,
     float sum,
     constant LinearParams& p,
     device type_6& out,
@@ -208,7 +340,7 @@ void write_value(
 ) {
     float value_2 = {};
     uint _e5 = p.outputs;
-    if (output >= _e5) {
+    if (output_1 >= _e5) {
         return;
     }
     value_2 = sum;
@@ -219,40 +351,40 @@ void write_value(
         uint bias_row = (row * _e15) + _e19;
         uint _e24 = p.out_width;
         uint _e28 = p.first_output;
-        float _e32 = logits[((bias_row * _e24) + _e28) + output];
+        float _e32 = logits[((bias_row * _e24) + _e28) + output_1];
         value_2 = _e32 + sum;
     }
     uint _e37 = p.out_width;
     uint _e41 = p.first_output;
     float _e45 = value_2;
-    out[((row * _e37) + _e41) + output] = as_type<uint>(_e45);
+    out[((row * _e37) + _e41) + output_1] = as_type<uint>(_e45);
     return;
 }
 
 void write_pair(
     uint row_1,
-    uint output_1,
-    float first_2,
-    float second_2,
+    uint output_2,
+    float first_3,
+    float second_3,
     constant LinearParams& p,
     device type_6& out,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint _e6 = p.outputs;
-    if (output_1 >= _e6) {
+    if (output_2 >= _e6) {
         return;
     }
     uint _e10 = p.out_width;
     uint _e14 = p.first_output;
-    uint word_1 = (((row_1 * _e10) + _e14) + output_1) / 2u;
+    uint word_1 = (((row_1 * _e10) + _e14) + output_2) / 2u;
     uint _e21 = p.write;
     if (_e21 == WRITE_ADD) {
         uint _e28 = out[word_1];
-        uint _e29 = added(_e28, first_2, second_2);
+        uint _e29 = added(_e28, first_3, second_3);
         out[word_1] = _e29;
         return;
     } else {
-        uint _e32 = narrow(first_2, second_2);
+        uint _e32 = narrow(first_3, second_3);
         out[word_1] = _e32;
         return;
     }
@@ -306,7 +438,7 @@ void write_sums(
 
 metal::float4 with_row(
     metal::float4 sum_1,
-    type_12 weights,
+    type_11 weights,
     metal::uint4 pairs
 ) {
     metal::float4 longer = {};
@@ -336,129 +468,60 @@ metal::float4 with_row(
 }
 
 void multiply(
-    type_12 weights_1,
-    uint at,
+    type_11 weights_1,
+    uint at_1,
     device type_5 const& x_2,
-    thread type_12& sums,
-    thread type_13& inputs_at,
+    thread type_11& sums,
+    thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     metal::float4 _e6 = sums.inner[0];
     uint _e11 = inputs_at.inner[0].x;
-    metal::uint4 _e14 = x_2[_e11 + at];
+    metal::uint4 _e14 = x_2[_e11 + at_1];
     metal::float4 _e15 = with_row(_e6, weights_1, _e14);
     sums.inner[0] = _e15;
     if (false) {
         metal::float4 _e24 = sums.inner[1];
         uint _e29 = inputs_at.inner[0].y;
-        metal::uint4 _e32 = x_2[_e29 + at];
+        metal::uint4 _e32 = x_2[_e29 + at_1];
         metal::float4 _e33 = with_row(_e24, weights_1, _e32);
         sums.inner[1] = _e33;
         metal::float4 _e38 = sums.inner[2];
         uint _e43 = inputs_at.inner[0].z;
-        metal::uint4 _e46 = x_2[_e43 + at];
+        metal::uint4 _e46 = x_2[_e43 + at_1];
         metal::float4 _e47 = with_row(_e38, weights_1, _e46);
         sums.inner[2] = _e47;
         metal::float4 _e52 = sums.inner[3];
         uint _e57 = inputs_at.inner[0].w;
-        metal::uint4 _e60 = x_2[_e57 + at];
+        metal::uint4 _e60 = x_2[_e57 + at_1];
         metal::float4 _e61 = with_row(_e52, weights_1, _e60);
         sums.inner[3] = _e61;
     }
     if (false) {
         metal::float4 _e70 = sums.inner[4];
         uint _e75 = inputs_at.inner[1].x;
-        metal::uint4 _e78 = x_2[_e75 + at];
+        metal::uint4 _e78 = x_2[_e75 + at_1];
         metal::float4 _e79 = with_row(_e70, weights_1, _e78);
         sums.inner[4] = _e79;
         metal::float4 _e84 = sums.inner[5];
         uint _e89 = inputs_at.inner[1].y;
-        metal::uint4 _e92 = x_2[_e89 + at];
+        metal::uint4 _e92 = x_2[_e89 + at_1];
         metal::float4 _e93 = with_row(_e84, weights_1, _e92);
         sums.inner[5] = _e93;
         metal::float4 _e98 = sums.inner[6];
         uint _e103 = inputs_at.inner[1].z;
-        metal::uint4 _e106 = x_2[_e103 + at];
+        metal::uint4 _e106 = x_2[_e103 + at_1];
         metal::float4 _e107 = with_row(_e98, weights_1, _e106);
         sums.inner[6] = _e107;
         metal::float4 _e112 = sums.inner[7];
         uint _e117 = inputs_at.inner[1].w;
-        metal::uint4 _e120 = x_2[_e117 + at];
+        metal::uint4 _e120 = x_2[_e117 + at_1];
         metal::float4 _e121 = with_row(_e112, weights_1, _e120);
         sums.inner[7] = _e121;
         return;
     } else {
         return;
     }
-}
-
-metal::float4 low4_(
-    metal::uint4 words
-) {
-    return as_type<metal::float4>(words << metal::uint4(16u));
-}
-
-metal::float4 high4_(
-    metal::uint4 words_1
-) {
-    return as_type<metal::float4>(words_1 & metal::uint4(4294901760u));
-}
-
-metal::float4 meaning4_(
-    metal::uint4 codes,
-    metal::float4 scale,
-    metal::float4 bias
-) {
-    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
-    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
-    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
-}
-
-void multiply_affine4_(
-    metal::uint4 words_2,
-    metal::float4 scale_1,
-    metal::float4 bias_1,
-    uint at_1,
-    device type_5 const& x_2,
-    thread type_12& sums,
-    thread type_13& inputs_at,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    metal::uint4 mask = metal::uint4(15u);
-    metal::float4 _e7 = meaning4_(words_2 & mask, scale_1, bias_1);
-    metal::float4 _e12 = meaning4_((words_2 >> metal::uint4(4u)) & mask, scale_1, bias_1);
-    metal::float4 _e17 = meaning4_((words_2 >> metal::uint4(8u)) & mask, scale_1, bias_1);
-    metal::float4 _e22 = meaning4_((words_2 >> metal::uint4(12u)) & mask, scale_1, bias_1);
-    metal::float4 _e27 = meaning4_((words_2 >> metal::uint4(16u)) & mask, scale_1, bias_1);
-    metal::float4 _e32 = meaning4_((words_2 >> metal::uint4(20u)) & mask, scale_1, bias_1);
-    metal::float4 _e37 = meaning4_((words_2 >> metal::uint4(24u)) & mask, scale_1, bias_1);
-    metal::float4 _e41 = meaning4_(words_2 >> metal::uint4(28u), scale_1, bias_1);
-    multiply(type_12 {{_e7, _e12, _e17, _e22, _e27, _e32, _e37, _e41}}, at_1, x_2, sums, inputs_at, _buffer_sizes);
-    return;
-}
-
-void multiply_affine8_(
-    metal::uint4 first_3,
-    metal::uint4 second_3,
-    metal::float4 scale_2,
-    metal::float4 bias_2,
-    uint at_2,
-    device type_5 const& x_2,
-    thread type_12& sums,
-    thread type_13& inputs_at,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    metal::uint4 mask_1 = metal::uint4(255u);
-    metal::float4 _e8 = meaning4_(first_3 & mask_1, scale_2, bias_2);
-    metal::float4 _e13 = meaning4_((first_3 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e18 = meaning4_((first_3 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e22 = meaning4_(first_3 >> metal::uint4(24u), scale_2, bias_2);
-    metal::float4 _e24 = meaning4_(second_3 & mask_1, scale_2, bias_2);
-    metal::float4 _e29 = meaning4_((second_3 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e34 = meaning4_((second_3 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e38 = meaning4_(second_3 >> metal::uint4(24u), scale_2, bias_2);
-    multiply(type_12 {{_e8, _e13, _e18, _e22, _e24, _e29, _e34, _e38}}, at_2, x_2, sums, inputs_at, _buffer_sizes);
-    return;
 }
 
 uint parts_shift(
@@ -470,7 +533,7 @@ uint parts_shift(
 }
 
 Part load_part(
-    metal::uint4 output_2,
+    metal::uint4 output_3,
     uint lane,
     uint step,
     device type_5 const& codes_1,
@@ -483,11 +546,11 @@ Part load_part(
     uint chunks = _e5 / 32u;
     uint _e8 = parts_shift();
     uint _e12 = p.lanes_shift;
-    uint chunk = lane + ((step >> _e8) << _e12);
+    uint chunk_1 = lane + ((step >> _e8) << _e12);
     uint _e16 = parts_shift();
     uint in_chunk = step & ((1u << _e16) - 1u);
     uint _e25 = parts_shift();
-    metal::uint4 first_4 = (((output_2 * metal::uint4(chunks)) + metal::uint4(chunk)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 first_4 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
     metal::uint4 _e35 = codes_1[first_4.x];
     part.a = _e35;
     metal::uint4 _e40 = codes_1[first_4.y];
@@ -497,22 +560,11 @@ Part load_part(
     metal::uint4 _e50 = codes_1[first_4.w];
     part.d = _e50;
     if (false) {
-        uint _e57 = p.group_shift;
-        uint _e63 = p.group_shift;
-        metal::uint4 group = (output_2 * metal::uint4(chunks >> _e57)) + metal::uint4(chunk >> _e63);
-        uint _e70 = p.half_scales;
-        metal::float2 _e71 = scale_and_bias(group.x, _e70, scales, _buffer_sizes);
-        uint _e75 = p.half_scales;
-        metal::float2 _e76 = scale_and_bias(group.y, _e75, scales, _buffer_sizes);
-        uint _e80 = p.half_scales;
-        metal::float2 _e81 = scale_and_bias(group.z, _e80, scales, _buffer_sizes);
-        uint _e85 = p.half_scales;
-        metal::float2 _e86 = scale_and_bias(group.w, _e85, scales, _buffer_sizes);
-        part.scale = metal::float4(_e71.x, _e76.x, _e81.x, _e86.x);
-        part.bias = metal::float4(_e71.y, _e76.y, _e81.y, _e86.y);
+        Scales _e56 = scales_of(output_3, chunk_1, scales, p, _buffer_sizes);
+        part.scales = _e56;
     }
-    Part _e99 = part;
-    return _e99;
+    Part _e57 = part;
+    return _e57;
 }
 
 void multiply_part(
@@ -521,56 +573,54 @@ void multiply_part(
     uint step_1,
     constant LinearParams& p,
     device type_5 const& x_2,
-    thread type_12& sums,
-    thread type_13& inputs_at,
+    thread type_11& sums,
+    thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint _e3 = parts_shift();
     uint _e7 = p.lanes_shift;
-    uint chunk_1 = lane_1 + ((step_1 >> _e3) << _e7);
+    uint chunk_2 = lane_1 + ((step_1 >> _e3) << _e7);
     uint _e11 = parts_shift();
     uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
     uint _e19 = parts_shift();
-    uint at_4 = (chunk_1 * 4u) + (in_chunk_1 << (2u - _e19));
-    metal::uint4 x4_ = metal::uint4(part_1.a.x, part_1.b.x, part_1.c.x, part_1.d.x);
-    metal::uint4 y4_ = metal::uint4(part_1.a.y, part_1.b.y, part_1.c.y, part_1.d.y);
-    metal::uint4 z4_ = metal::uint4(part_1.a.z, part_1.b.z, part_1.c.z, part_1.d.z);
-    metal::uint4 w4_ = metal::uint4(part_1.a.w, part_1.b.w, part_1.c.w, part_1.d.w);
+    uint at_2 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
+    type_10 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
+    metal::float4 scale_3 = part_1.scales.scale;
+    metal::float4 bias_3 = part_1.scales.bias;
     if (true) {
-        metal::float4 _e63 = low4_(x4_);
-        metal::float4 _e64 = high4_(x4_);
-        metal::float4 _e65 = low4_(y4_);
-        metal::float4 _e66 = high4_(y4_);
-        metal::float4 _e67 = low4_(z4_);
-        metal::float4 _e68 = high4_(z4_);
-        metal::float4 _e69 = low4_(w4_);
-        metal::float4 _e70 = high4_(w4_);
-        multiply(type_12 {{_e63, _e64, _e65, _e66, _e67, _e68, _e69, _e70}}, at_4, x_2, sums, inputs_at, _buffer_sizes);
+        type_11 _e36 = of_bf16_(_e27);
+        multiply(_e36, at_2, x_2, sums, inputs_at, _buffer_sizes);
         return;
     } else {
         if (false) {
-            multiply_affine4_(x4_, part_1.scale, part_1.bias, at_4, x_2, sums, inputs_at, _buffer_sizes);
-            multiply_affine4_(y4_, part_1.scale, part_1.bias, at_4 + 1u, x_2, sums, inputs_at, _buffer_sizes);
-            multiply_affine4_(z4_, part_1.scale, part_1.bias, at_4 + 2u, x_2, sums, inputs_at, _buffer_sizes);
-            multiply_affine4_(w4_, part_1.scale, part_1.bias, at_4 + 3u, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
+            multiply(_e42, at_2, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
+            multiply(_e44, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
+            multiply(_e48, at_2 + 2u, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
+            multiply(_e52, at_2 + 3u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         } else {
-            multiply_affine8_(x4_, y4_, part_1.scale, part_1.bias, at_4, x_2, sums, inputs_at, _buffer_sizes);
-            multiply_affine8_(z4_, w4_, part_1.scale, part_1.bias, at_4 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
+            multiply(_e57, at_2, x_2, sums, inputs_at, _buffer_sizes);
+            type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
+            multiply(_e60, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         }
     }
 }
 
 void sum_lane(
-    metal::uint4 output_3,
+    metal::uint4 output_4,
     uint lane_2,
     device type_5 const& codes_1,
     device type_6 const& scales,
     constant LinearParams& p,
     device type_5 const& x_2,
-    thread type_12& sums,
-    thread type_13& inputs_at,
+    thread type_11& sums,
+    thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     Part next = {};
@@ -581,7 +631,7 @@ void sum_lane(
     uint _e18 = p.lanes_shift;
     uint _e20 = parts_shift();
     uint steps = (((((_e9 / 32u) - lane_2) + lanes) - 1u) >> _e18) << _e20;
-    Part _e23 = load_part(output_3, lane_2, 0u, codes_1, scales, p, _buffer_sizes);
+    Part _e23 = load_part(output_4, lane_2, 0u, codes_1, scales, p, _buffer_sizes);
     next = _e23;
     bool loop_init = true;
     while(true) {
@@ -600,7 +650,7 @@ void sum_lane(
             uint _e30 = step_2;
             if ((_e30 + 1u) < steps) {
                 uint _e34 = step_2;
-                Part _e37 = load_part(output_3, lane_2, _e34 + 1u, codes_1, scales, p, _buffer_sizes);
+                Part _e37 = load_part(output_4, lane_2, _e34 + 1u, codes_1, scales, p, _buffer_sizes);
                 next = _e37;
             }
             uint _e38 = step_2;
@@ -612,8 +662,8 @@ void sum_lane(
 
 void share_sums(
     uint thread_1,
-    threadgroup type_10& partials,
-    thread type_12& sums
+    threadgroup type_12& partials,
+    thread type_11& sums
 ) {
     metal::float4 _e5 = sums.inner[0];
     partials.inner[thread_1] = _e5;
@@ -650,11 +700,11 @@ void product(
     device type_5 const& x_2,
     device type_6& out,
     device type_8 const& logits,
-    threadgroup type_10& partials,
-    threadgroup type_11& rows_out,
-    thread type_12& sums,
-    thread type_13& inputs_at,
     thread uint& tile_rows,
+    threadgroup type_12& partials,
+    threadgroup type_13& rows_out,
+    thread type_11& sums,
+    thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint step_3 = 1u;
@@ -669,8 +719,8 @@ void product(
     uint slots = THREADS >> _e11;
     uint _e16 = p.lanes_shift;
     metal::uint4 _e19 = rows_of_slot((block * slots) + (thread_2 >> _e16), p);
-    metal::uint4 output_4 = _e19 + metal::uint4(first_row);
-    sum_lane(output_4, thread_2 & (lanes_1 - 1u), codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
+    metal::uint4 output_5 = _e19 + metal::uint4(first_row);
+    sum_lane(output_5, thread_2 & (lanes_1 - 1u), codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
     share_sums(thread_2, partials, sums);
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (lanes_1 > EIGHT) {
@@ -757,30 +807,6 @@ void product(
     return;
 }
 
-metal::uint4 there(
-    metal::uint4 rows,
-    thread uint& tile_rows
-) {
-    uint _e2 = tile_rows;
-    return metal::min(rows, metal::uint4(_e2 - 1u));
-}
-
-metal::uint4 inputs_of(
-    metal::uint4 at_3,
-    constant LinearParams& p,
-    device type_6 const& order,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint _e4 = order[at_3.x];
-    uint _e8 = order[at_3.y];
-    uint _e12 = order[at_3.z];
-    uint _e16 = order[at_3.w];
-    metal::uint4 entries = metal::uint4(_e4, _e8, _e12, _e16);
-    uint _e20 = p.picks;
-    uint _e25 = p.inputs;
-    return (entries / metal::uint4(_e20)) * (_e25 / 8u);
-}
-
 struct expert_linearInput {
 };
 [[max_total_threads_per_threadgroup(128)]] kernel void expert_linear(
@@ -794,13 +820,13 @@ struct expert_linearInput {
 , device type_8 const& logits [[buffer(5)]]
 , device type_5 const& tiles [[buffer(6)]]
 , device type_6 const& order [[buffer(7)]]
-, threadgroup type_10& partials
-, threadgroup type_11& rows_out
+, threadgroup type_12& partials
+, threadgroup type_13& rows_out
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
-    type_12 sums = {};
-    type_13 inputs_at = {};
     uint tile_rows = {};
+    type_11 sums = {};
+    type_14 inputs_at = {};
     bool local = {};
     metal::uint4 tile = tiles[workgroup.x];
     tile_rows = tile.z;
@@ -825,10 +851,10 @@ struct expert_linearInput {
     metal::uint4 _e40 = there(FIRST_ROWS, tile_rows);
     metal::uint4 _e43 = inputs_of(metal::uint4(tile.y) + _e40, p, order, _buffer_sizes);
     inputs_at.inner[0] = _e43;
-    metal::uint4 _e48 = there(LAST_ROWS, tile_rows);
-    metal::uint4 _e51 = inputs_of(metal::uint4(tile.y) + _e48, p, order, _buffer_sizes);
-    inputs_at.inner[1] = _e51;
-    uint _e55 = p.outputs;
-    product(thread_, workgroup.y, expert * _e55, codes_1, scales, p, x_2, out, logits, partials, rows_out, sums, inputs_at, tile_rows, _buffer_sizes);
+    metal::uint4 _e52 = there(metal::uint4(4u, 5u, 6u, 7u), tile_rows);
+    metal::uint4 _e55 = inputs_of(metal::uint4(tile.y) + _e52, p, order, _buffer_sizes);
+    inputs_at.inner[1] = _e55;
+    uint _e59 = p.outputs;
+    product(thread_, workgroup.y, expert * _e59, codes_1, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
     return;
 }
