@@ -10,6 +10,11 @@ struct RouteParams {
     picks: u32,
     normalize: u32,
     scale: f32,
+    // Where entries are grouped at once: rows, and the rest as in `GroupParams`.
+    rows: u32,
+    tile_shift: u32,
+    tiles: u32,
+    layer: u32,
 }
 
 var<immediate> route_rule: RouteParams;
@@ -24,10 +29,9 @@ var<workgroup> biased: array<u32, 256>;
 var<workgroup> is_picked: array<u32, 256>;
 var<workgroup> picked_scores: array<f32, 32>;
 
-// One workgroup a row, one invocation an expert: it counts those before it, by score and by number.
-@compute @workgroup_size(256)
-fn route(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) expert: u32) {
-    let row = workgroup.x;
+// A row's picks, by one workgroup: an invocation an expert, which counts those before it, by score and by number. Tells its pick;
+// none is `MOST_PICKS`.
+fn route_row(row: u32, expert: u32) -> u32 {
     let is_pad = route_lane[row] == NO_LANE;
     let is_expert = expert < route_rule.experts;
     var score = 0.0;
@@ -46,8 +50,9 @@ fn route(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_
     let is_mine = is_expert && !is_pad && before < route_rule.picks;
     is_picked[expert] = select(0u, 1u, is_mine);
     workgroupBarrier();
-    var pick = 0u;
+    var pick = MOST_PICKS;
     if (is_mine) {
+        pick = 0u;
         for (var other = 0u; other < expert; other++) {
             pick += is_picked[other];
         }
@@ -69,7 +74,81 @@ fn route(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_
     if (is_pad && expert < route_rule.picks) {
         picked_experts[row * route_rule.picks + expert] = -1;
     }
+    return pick;
 }
+
+@compute @workgroup_size(256)
+fn route(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) expert: u32) {
+    route_row(workgroup.x, expert);
+}
+
+@group(0) @binding(5) var<storage, read_write> few_tiles: array<vec4<u32>>;
+@group(0) @binding(6) var<storage, read_write> few_order: array<u32>;
+@group(0) @binding(7) var<storage, read_write> few_distinct: array<i32>;
+
+// The expert of an entry of a pad row.
+const NO_EXPERT: u32 = 0xffffffffu;
+const BEGINS_TILE: u32 = 1u;
+const BEGINS_EXPERT: u32 = 2u;
+
+// By entry; and by place in the order of experts.
+var<workgroup> few_experts: array<u32, 256>;
+var<workgroup> beginnings: array<u32, 256>;
+
+// `route` and then `group_entries` for rows that have at most 256 entries, an invocation each. One workgroup.
+@compute @workgroup_size(256)
+fn route_few(@builtin(local_invocation_index) thread: u32) {
+    few_experts[thread] = NO_EXPERT;
+    beginnings[thread] = 0u;
+    for (var row = 0u; row < route_rule.rows; row++) {
+        workgroupBarrier();
+        let pick = route_row(row, thread);
+        if (pick < MOST_PICKS) {
+            few_experts[row * route_rule.picks + pick] = thread;
+        }
+    }
+    workgroupBarrier();
+    let entries = route_rule.rows * route_rule.picks;
+    let most = 1u << route_rule.tile_shift;
+    let expert = few_experts[thread];
+    var place = 0u;
+    var before = 0u;
+    var of_expert = 0u;
+    for (var other = 0u; other < entries; other++) {
+        let is_same = few_experts[other] == expert;
+        let is_before = is_same && other < thread;
+        place += select(0u, 1u, few_experts[other] < expert || is_before);
+        before += select(0u, 1u, is_before);
+        of_expert += select(0u, 1u, is_same);
+    }
+    let begins_tile = expert != NO_EXPERT && before % most == 0u;
+    if (begins_tile) {
+        beginnings[place] = BEGINS_TILE | select(0u, BEGINS_EXPERT, before == 0u);
+    }
+    workgroupBarrier();
+    var tile = 0u;
+    var all_tiles = 0u;
+    var touched = 0u;
+    for (var other = 0u; other < entries; other++) {
+        let begins = beginnings[other];
+        tile += select(0u, begins & BEGINS_TILE, other < place);
+        all_tiles += begins & BEGINS_TILE;
+        touched += begins / BEGINS_EXPERT;
+    }
+    if (begins_tile) {
+        few_tiles[tile] = vec4<u32>(expert, place, min(most, of_expert - before), 0u);
+    }
+    if (expert != NO_EXPERT) {
+        few_order[place] = thread;
+    }
+    for (var empty = all_tiles + thread; empty < route_rule.tiles; empty += 256u) {
+        few_tiles[empty] = vec4<u32>();
+    }
+    if (thread == 0u) {
+        few_distinct[route_rule.layer] = i32(touched);
+    }
+}
+
 
 struct GroupParams {
     entries: u32,

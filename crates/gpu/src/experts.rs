@@ -17,6 +17,8 @@ pub(crate) const MOST_EXPERTS: usize = 256;
 pub(crate) const MOST_PICKS: usize = 32;
 /// Entries an expert from which its tiles are for many.
 const FROM_MANY: usize = 16;
+/// Most rows whose picks are made and grouped by one workgroup: they have at most 256 entries.
+const ROUTE_FEW: usize = 8;
 /// Bytes of a tile's description.
 const TILE_BYTES: usize = 16;
 
@@ -33,6 +35,10 @@ struct RouteParams {
     picks: u32,
     normalize: u32,
     scale: f32,
+    rows: u32,
+    tile_shift: u32,
+    tiles: u32,
+    layer: u32,
 }
 
 #[repr(C)]
@@ -141,19 +147,41 @@ impl GpuDevice {
         let count = rows.count;
         let logits = self.scratch(Place::RouterLogits, count * experts * size_of::<f32>())?;
         self.product(router, x.first(count * router.inputs), count, &logits, Write::F32, None)?;
+        let grouped = self.tiles_of((count, rule.picks), experts)?;
         let params = RouteParams {
             experts: experts as u32,
             picks: rule.picks as u32,
             normalize: u32::from(rule.normalize),
             scale: rule.scale,
+            rows: count as u32,
+            tile_shift: grouped.tile.ilog2(),
+            tiles: grouped.count as u32,
+            layer: layer as u32,
         };
         let picked = routing.experts.first(count * rule.picks);
         let weights = routing.weights.first(count * rule.picks);
         let buffers = [&*logits, bias.first(experts), rows.lane.first(count), picked, weights];
-        self.launch((Kernel::Route, Format::Bf16), &buffers, &params, [count, 1, 1])?;
         assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
+        if count <= ROUTE_FEW {
+            let [logits, bias, lane, picked, weights] = buffers;
+            let (tiles, order, distinct) = (&*grouped.tiles, &*grouped.order, &routing.distinct.memory);
+            let buffers = [logits, bias, lane, picked, weights, tiles, order, distinct];
+            self.grouped.set(Some((picked.id, count, rule.picks, experts)));
+            return self.launch((Kernel::RouteFew, Format::Bf16), &buffers, &params, [1, 1, 1]);
+        }
+        self.launch((Kernel::Route, Format::Bf16), &buffers, &params, [count, 1, 1])?;
         self.group(picked, (count, rule.picks), experts, Some((&routing.distinct.memory, layer)))?;
         Ok(())
+    }
+
+    /// Where entries go that are grouped by expert.
+    fn tiles_of(&self, (rows, picks): (usize, usize), experts: usize) -> Result<Grouped, DeviceError> {
+        let entries = rows * picks;
+        let (kernel, tile) = expert_tiled(rows, entries, experts);
+        let count = entries.min(entries / tile + experts);
+        let tiles = self.scratch(Place::Tiles, count * TILE_BYTES)?;
+        let order = self.scratch(Place::Order, entries * size_of::<u32>())?;
+        Ok(Grouped { kernel, tile, tiles, order, count })
     }
 
     /// Groups entries by expert, and tells how many experts there are, where that is asked for. Nothing is done for
@@ -165,12 +193,7 @@ impl GpuDevice {
         experts: usize,
         distinct: Option<(&Memory, usize)>,
     ) -> Result<Grouped, DeviceError> {
-        let entries = rows * picks;
-        let (kernel, tile) = expert_tiled(rows, entries, experts);
-        let count = entries.min(entries / tile + experts);
-        let tiles = self.scratch(Place::Tiles, count * TILE_BYTES)?;
-        let order = self.scratch(Place::Order, entries * size_of::<u32>())?;
-        let grouped = Grouped { kernel, tile, tiles, order, count };
+        let grouped = self.tiles_of((rows, picks), experts)?;
         let key = (picked.id, rows, picks, experts);
         if distinct.is_none() && self.grouped.get() == Some(key) {
             return Ok(grouped);
@@ -179,10 +202,10 @@ impl GpuDevice {
         let nothing = self.nothing()?;
         let (distinct, layer) = distinct.unwrap_or((&nothing, usize::MAX));
         let params = GroupParams {
-            entries: entries as u32,
+            entries: (rows * picks) as u32,
             experts: experts as u32,
-            tile_shift: tile.ilog2(),
-            tiles: count as u32,
+            tile_shift: grouped.tile.ilog2(),
+            tiles: grouped.count as u32,
             layer: i32::try_from(layer).unwrap_or(-1),
         };
         let buffers = [picked, &*grouped.tiles, &*grouped.order, distinct];

@@ -128,7 +128,8 @@ kernels! {
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;
-    Route: Experts "route" "rrrww", 256 threads, 2176 shared, 16 immediates;
+    Route: Experts "route" "rrrww", 256 threads, 2176 shared, 32 immediates;
+    RouteFew: Experts "route_few" "rrrwwwww", 256 threads, 4224 shared, 32 immediates;
     GroupEntries: Experts "group_entries" "rwww", 256 threads, 3072 shared, 20 immediates;
     CombineExperts: Experts "combine_experts" "rrrw", 64 threads, 0 shared, 8 immediates;
     HeldTokens: Windows "held_tokens" "rrrw", 32 threads, 0 shared, 20 immediates;

@@ -15,6 +15,8 @@ typedef int type_3[1];
 struct type_4 {
     uint inner[256];
 };
+typedef metal::uint4 type_6[1];
+typedef uint type_7[1];
 struct GroupParams {
     uint entries;
     uint experts;
@@ -22,8 +24,6 @@ struct GroupParams {
     uint tiles;
     int layer;
 };
-typedef metal::uint4 type_6[1];
-typedef uint type_7[1];
 struct type_9 {
     metal::atomic_uint inner[256];
 };
@@ -33,6 +33,9 @@ constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
 constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
+constant uint NO_EXPERT = 4294967295u;
+constant uint BEGINS_TILE = 1u;
+constant uint BEGINS_EXPERT = 2u;
 
 struct group_entriesInput {
 };

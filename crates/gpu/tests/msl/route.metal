@@ -17,6 +17,10 @@ struct RouteParams {
     uint picks;
     uint normalize;
     float scale;
+    uint rows;
+    uint tile_shift;
+    uint tiles;
+    uint layer;
 };
 typedef float type_4[1];
 typedef int type_5[1];
@@ -32,6 +36,9 @@ constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
 constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
+constant uint NO_EXPERT = 4294967295u;
+constant uint BEGINS_TILE = 1u;
+constant uint BEGINS_EXPERT = 2u;
 
 int naga_f2i32(float value) {
     return static_cast<int>(metal::clamp(value, -2147483600.0, 2147483500.0));
@@ -66,21 +73,19 @@ uint ordered(
     return ((bits & 2147483648u) != 0u) ? ~(bits) : (bits | 2147483648u);
 }
 
-struct routeInput {
-};
-[[max_total_threads_per_threadgroup(256)]] kernel void route(
-  metal::uint3 workgroup [[threadgroup_position_in_grid]]
-, uint expert [[thread_index_in_threadgroup]]
-, constant RouteParams& route_rule [[buffer(0)]]
-, device type_4 const& router_logits [[buffer(1)]]
-, device type_4 const& bias [[buffer(2)]]
-, device type_5 const& route_lane [[buffer(3)]]
-, device type_5& picked_experts [[buffer(4)]]
-, device type_4& picked_weights [[buffer(5)]]
-, threadgroup type_6& biased
-, threadgroup type_6& is_picked
-, threadgroup type_7& picked_scores
-, constant _mslBufferSizes& _buffer_sizes [[buffer(6)]]
+uint route_row(
+    uint row,
+    uint expert_1,
+    constant RouteParams& route_rule,
+    device type_4 const& router_logits,
+    device type_4 const& bias,
+    device type_5 const& route_lane,
+    device type_5& picked_experts,
+    device type_4& picked_weights,
+    threadgroup type_6& biased,
+    threadgroup type_6& is_picked,
+    threadgroup type_7& picked_scores,
+    constant _mslBufferSizes& _buffer_sizes
 ) {
     float score = 0.0;
     uint order = 0u;
@@ -91,70 +96,69 @@ struct routeInput {
     bool local_2 = {};
     bool local_3 = {};
     bool local_4 = {};
-    uint pick = 0u;
+    uint pick = MOST_PICKS;
     uint other_1 = 0u;
     float total = 1.0;
     uint i = 0u;
     bool local_5 = {};
-    uint row = workgroup.x;
-    int _e5 = route_lane[row];
-    bool is_pad = _e5 == NO_LANE;
-    uint _e10 = route_rule.experts;
-    bool is_expert = expert < _e10;
+    int _e4 = route_lane[row];
+    bool is_pad = _e4 == NO_LANE;
+    uint _e9 = route_rule.experts;
+    bool is_expert = expert_1 < _e9;
     if (is_expert) {
         local = !(is_pad);
     } else {
         local = false;
     }
-    bool _e20 = local;
-    if (_e20) {
-        uint _e24 = route_rule.experts;
-        float _e28 = router_logits[(row * _e24) + expert];
-        float _e30 = exponential(-(_e28));
-        score = 1.0 / (1.0 + _e30);
-        float _e35 = score;
-        float _e38 = bias[expert];
-        uint _e40 = ordered(_e35 + _e38);
-        order = _e40;
+    bool _e19 = local;
+    if (_e19) {
+        uint _e23 = route_rule.experts;
+        float _e27 = router_logits[(row * _e23) + expert_1];
+        float _e29 = exponential(-(_e27));
+        score = 1.0 / (1.0 + _e29);
+        float _e34 = score;
+        float _e37 = bias[expert_1];
+        uint _e39 = ordered(_e34 + _e37);
+        order = _e39;
     }
-    uint _e43 = order;
-    biased.inner[expert] = _e43;
+    uint _e42 = order;
+    biased.inner[expert_1] = _e42;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e82 = other;
-            other = _e82 + 1u;
+            uint _e81 = other;
+            other = _e81 + 1u;
         }
         loop_init = false;
-        uint _e48 = other;
-        uint _e51 = route_rule.experts;
-        if (_e48 < _e51) {
+        uint _e47 = other;
+        uint _e50 = route_rule.experts;
+        if (_e47 < _e50) {
         } else {
             break;
         }
         {
-            uint _e54 = other;
-            uint _e56 = biased.inner[_e54];
-            uint _e57 = order;
-            if (!((_e56 > _e57))) {
-                uint _e63 = other;
-                uint _e65 = biased.inner[_e63];
-                uint _e66 = order;
-                if (_e65 == _e66) {
-                    uint _e70 = other;
-                    local_2 = _e70 < expert;
+            uint _e53 = other;
+            uint _e55 = biased.inner[_e53];
+            uint _e56 = order;
+            if (!((_e55 > _e56))) {
+                uint _e62 = other;
+                uint _e64 = biased.inner[_e62];
+                uint _e65 = order;
+                if (_e64 == _e65) {
+                    uint _e69 = other;
+                    local_2 = _e69 < expert_1;
                 } else {
                     local_2 = false;
                 }
-                bool _e73 = local_2;
-                local_1 = _e73;
+                bool _e72 = local_2;
+                local_1 = _e72;
             } else {
                 local_1 = true;
             }
             bool is_before = local_1;
-            uint _e76 = before;
-            before = _e76 + (is_before ? 1u : 0u);
+            uint _e75 = before;
+            before = _e75 + (is_before ? 1u : 0u);
         }
     }
     if (is_expert) {
@@ -162,18 +166,19 @@ struct routeInput {
     } else {
         local_3 = false;
     }
-    bool _e88 = local_3;
-    if (_e88) {
-        uint _e91 = before;
-        uint _e94 = route_rule.picks;
-        local_4 = _e91 < _e94;
+    bool _e87 = local_3;
+    if (_e87) {
+        uint _e90 = before;
+        uint _e93 = route_rule.picks;
+        local_4 = _e90 < _e93;
     } else {
         local_4 = false;
     }
     bool is_mine = local_4;
-    is_picked.inner[expert] = is_mine ? 1u : 0u;
+    is_picked.inner[expert_1] = is_mine ? 1u : 0u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_mine) {
+        pick = 0u;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
@@ -182,7 +187,7 @@ struct routeInput {
             }
             loop_init_1 = false;
             uint _e107 = other_1;
-            if (_e107 < expert) {
+            if (_e107 < expert_1) {
             } else {
                 break;
             }
@@ -227,7 +232,7 @@ struct routeInput {
         }
         uint _e152 = route_rule.picks;
         uint _e154 = pick;
-        picked_experts[(row * _e152) + _e154] = static_cast<int>(expert);
+        picked_experts[(row * _e152) + _e154] = static_cast<int>(expert_1);
         uint _e161 = route_rule.picks;
         uint _e163 = pick;
         float _e166 = score;
@@ -237,16 +242,35 @@ struct routeInput {
     }
     if (is_pad) {
         uint _e177 = route_rule.picks;
-        local_5 = expert < _e177;
+        local_5 = expert_1 < _e177;
     } else {
         local_5 = false;
     }
     bool _e180 = local_5;
     if (_e180) {
         uint _e184 = route_rule.picks;
-        picked_experts[(row * _e184) + expert] = -1;
-        return;
-    } else {
-        return;
+        picked_experts[(row * _e184) + expert_1] = -1;
     }
+    uint _e189 = pick;
+    return _e189;
+}
+
+struct routeInput {
+};
+[[max_total_threads_per_threadgroup(256)]] kernel void route(
+  metal::uint3 workgroup [[threadgroup_position_in_grid]]
+, uint expert [[thread_index_in_threadgroup]]
+, constant RouteParams& route_rule [[buffer(0)]]
+, device type_4 const& router_logits [[buffer(1)]]
+, device type_4 const& bias [[buffer(2)]]
+, device type_5 const& route_lane [[buffer(3)]]
+, device type_5& picked_experts [[buffer(4)]]
+, device type_4& picked_weights [[buffer(5)]]
+, threadgroup type_6& biased
+, threadgroup type_6& is_picked
+, threadgroup type_7& picked_scores
+, constant _mslBufferSizes& _buffer_sizes [[buffer(6)]]
+) {
+    uint _e3 = route_row(workgroup.x, expert, route_rule, router_logits, bias, route_lane, picked_experts, picked_weights, biased, is_picked, picked_scores, _buffer_sizes);
+    return;
 }
