@@ -1,6 +1,6 @@
 // Products for few rows: 128 invocations are slots of some lanes each, and add their lanes through workgroup memory. A workgroup
 // has at most ROWS rows, whose sums stay in registers, so that weights are unpacked once for all of them. A row that is not there
-// is summed as one that is, and written nowhere.
+// is summed as one that is, and written nowhere. `stored.wgsl` and `normed.wgsl` say what `input` is, and have the entries.
 
 // Rows that the code is made for: 1, 4 or 8.
 override ROWS: u32 = 8u;
@@ -27,17 +27,17 @@ fn with_row(sum: vec4<f32>, weights: array<vec4<f32>, 8>, pairs: vec4<u32>) -> v
 
 // The same for all rows.
 fn multiply(weights: array<vec4<f32>, 8>, at: u32) {
-    sums[0] = with_row(sums[0], weights, x[inputs_at[0].x + at]);
+    sums[0] = with_row(sums[0], weights, input(inputs_at[0].x + at));
     if (ROWS > 1u) {
-        sums[1] = with_row(sums[1], weights, x[inputs_at[0].y + at]);
-        sums[2] = with_row(sums[2], weights, x[inputs_at[0].z + at]);
-        sums[3] = with_row(sums[3], weights, x[inputs_at[0].w + at]);
+        sums[1] = with_row(sums[1], weights, input(inputs_at[0].y + at));
+        sums[2] = with_row(sums[2], weights, input(inputs_at[0].z + at));
+        sums[3] = with_row(sums[3], weights, input(inputs_at[0].w + at));
     }
     if (ROWS > 4u) {
-        sums[4] = with_row(sums[4], weights, x[inputs_at[1].x + at]);
-        sums[5] = with_row(sums[5], weights, x[inputs_at[1].y + at]);
-        sums[6] = with_row(sums[6], weights, x[inputs_at[1].z + at]);
-        sums[7] = with_row(sums[7], weights, x[inputs_at[1].w + at]);
+        sums[4] = with_row(sums[4], weights, input(inputs_at[1].x + at));
+        sums[5] = with_row(sums[5], weights, input(inputs_at[1].y + at));
+        sums[6] = with_row(sums[6], weights, input(inputs_at[1].z + at));
+        sums[7] = with_row(sums[7], weights, input(inputs_at[1].w + at));
     }
 }
 
@@ -95,11 +95,11 @@ fn multiply_part(part: Part, lane: u32, step: u32) {
     }
 }
 
-// All sums of a lane; each part is on its way while the one before it is multiplied.
-fn sum_lane(output: vec4<u32>, lane: u32) {
+// All sums of a lane from its first part on; each part is on its way while the one before it is multiplied.
+fn sum_lane(first: Part, output: vec4<u32>, lane: u32) {
     let lanes = 1u << p.lanes_shift;
     let steps = ((p.inputs / 32u - lane + lanes - 1u) >> p.lanes_shift) << parts_shift();
-    var next = load_part(output, lane, 0u);
+    var next = first;
     for (var step = 0u; step < steps; step++) {
         let part = next;
         if (step + 1u < steps) {
@@ -107,6 +107,15 @@ fn sum_lane(output: vec4<u32>, lane: u32) {
         }
         multiply_part(part, lane, step);
     }
+}
+
+// The lane of an invocation, and its slot among those of the workgroup.
+fn lane_of(thread: u32) -> u32 {
+    return thread & ((1u << p.lanes_shift) - 1u);
+}
+
+fn slot_of(thread: u32) -> u32 {
+    return thread >> p.lanes_shift;
 }
 
 // The sums of all rows where the lanes of the workgroup can add them.
@@ -125,18 +134,11 @@ fn share_sums(thread: u32) {
     }
 }
 
-// All sums of the workgroup's slots and rows, from the matrix row `first_row` on.
-fn product(thread: u32, block: u32, first_row: u32) {
-    let lanes = 1u << p.lanes_shift;
-    let slots = THREADS >> p.lanes_shift;
-    let output = rows_of_slot(block * slots + (thread >> p.lanes_shift)) + vec4<u32>(first_row);
-    sum_lane(output, thread & (lanes - 1u));
+// Shares the sums; eights of lanes are added, one an invocation, so that the last sums are short.
+fn share_lanes(thread: u32) {
     share_sums(thread);
     workgroupBarrier();
-    var step = 1u;
-    if (lanes > EIGHT) {
-        // Eights of lanes first, one an invocation: the last sums are short then.
-        step = EIGHT;
+    if ((1u << p.lanes_shift) > EIGHT) {
         let first = thread * EIGHT;
         if (first < tile_rows * THREADS) {
             var part = partials[first];
@@ -147,43 +149,27 @@ fn product(thread: u32, block: u32, first_row: u32) {
         }
         workgroupBarrier();
     }
+}
+
+// The sums of a slot for a row of the tile.
+fn total_of(row: u32, slot: u32) -> vec4<f32> {
+    let lanes = 1u << p.lanes_shift;
+    let first = row * THREADS + slot * lanes;
+    let step = select(1u, EIGHT, lanes > EIGHT);
+    var total = partials[first];
+    for (var lane = step; lane < lanes; lane += step) {
+        total += partials[first + lane];
+    }
+    return total;
+}
+
+// Adds the lanes of all slots and rows, and writes what becomes of them.
+fn write_tile(thread: u32, block: u32) {
+    share_lanes(thread);
+    let slots = THREADS >> p.lanes_shift;
     for (var unit = thread; unit < tile_rows * slots; unit += THREADS) {
         let slot = unit & (slots - 1u);
         let row = unit >> (7u - p.lanes_shift);
-        let first = row * THREADS + slot * lanes;
-        var total = partials[first];
-        for (var lane = step; lane < lanes; lane += step) {
-            total += partials[first + lane];
-        }
-        write_sums(rows_out[row], block * slots + slot, total);
+        write_sums(rows_out[row], block * slots + slot, total_of(row, slot));
     }
-}
-
-@compute @workgroup_size(128)
-fn linear(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let first = workgroup.x * ROWS;
-    tile_rows = min(ROWS, p.rows - first);
-    if (thread < ROWS) {
-        rows_out[thread] = first + thread;
-    }
-    inputs_at[0] = (first + there(FIRST_ROWS)) * (p.inputs / 8u);
-    inputs_at[1] = (first + there(FIRST_ROWS + 4u)) * (p.inputs / 8u);
-    product(thread, workgroup.y, 0u);
-}
-
-// A tile's rows are entries of one expert: a row and one of its picks.
-@compute @workgroup_size(128)
-fn expert_linear(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let tile = tiles[workgroup.x];
-    tile_rows = tile.z;
-    let expert = tile.x - p.first_expert;
-    if (tile_rows == 0u || expert >= p.experts) {
-        return;
-    }
-    if (thread < tile_rows) {
-        rows_out[thread] = order[tile.y + thread];
-    }
-    inputs_at[0] = inputs_of(tile.y + there(FIRST_ROWS));
-    inputs_at[1] = inputs_of(tile.y + there(FIRST_ROWS + 4u));
-    product(thread, workgroup.y, expert * p.outputs);
 }

@@ -36,6 +36,8 @@ struct LinearParams {
     first_expert: u32,
     experts: u32,
     picks: u32,
+    // Of the norm, where a row is normed on the way.
+    epsilon: f32,
 }
 
 var<immediate> p: LinearParams;

@@ -12,41 +12,17 @@ var<immediate> norm: NormParams;
 @group(0) @binding(1) var<storage, read> norm_weight: array<u32>;
 @group(0) @binding(2) var<storage, read_write> norm_out: array<u32>;
 
-const NORM_THREADS: u32 = 128u;
-
-var<workgroup> squares: array<f32, 128>;
-var<workgroup> squares_of_eights: array<f32, 8>;
-
-// One workgroup a row. Invocation t squares words t, t + 128, ...; then sixteen by sixteen, in order.
+// One workgroup a row.
 @compute @workgroup_size(128)
 fn rms_norm(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let start = workgroup.x * norm.words;
     var sum = 0.0;
     for (var word = thread; word < norm.words; word += NORM_THREADS) {
-        let pair = norm_x[start + word];
-        sum = fma(low(pair), low(pair), sum);
-        sum = fma(high(pair), high(pair), sum);
+        sum = with_squares(sum, norm_x[start + word]);
     }
-    squares[thread] = sum;
-    workgroupBarrier();
-    if (thread < 8u) {
-        var part = squares[thread * 16u];
-        for (var i = 1u; i < 16u; i++) {
-            part += squares[thread * 16u + i];
-        }
-        squares_of_eights[thread] = part;
-    }
-    workgroupBarrier();
-    var total = squares_of_eights[0];
-    for (var i = 1u; i < 8u; i++) {
-        total += squares_of_eights[i];
-    }
-    let scale = 1.0 / sqrt(total / f32(2u * norm.words) + norm.epsilon);
+    let scale = scale_of_squares(thread, sum, norm.words, norm.epsilon);
     for (var word = thread; word < norm.words; word += NORM_THREADS) {
-        let pair = norm_x[start + word];
-        let weight = norm_weight[word];
-        norm_out[start + word] =
-            narrow(low(weight) * rounded(low(pair) * scale), high(weight) * rounded(high(pair) * scale));
+        norm_out[start + word] = normed(norm_x[start + word], norm_weight[word], scale);
     }
 }
 
@@ -69,13 +45,7 @@ var<immediate> conv: ConvParams;
 @group(0) @binding(5) var<storage, read_write> conv_out: array<u32>;
 
 fn gated(row: u32, word: u32) -> u32 {
-    let b = projected[row * 3u * conv.words + word];
-    let x = projected[(row * 3u + 2u) * conv.words + word];
-    return narrow(low(b) * low(x), high(b) * high(x));
-}
-
-fn ring_slot(lane: i32, position: u32, word: u32) -> u32 {
-    return (u32(lane) * CONV_RING + position % CONV_RING) * conv.words + word;
+    return gated_pair(projected[row * 3u * conv.words + word], projected[(row * 3u + 2u) * conv.words + word]);
 }
 
 // The gated word `back` positions before a row's; zeros before position 0.
@@ -86,7 +56,7 @@ fn gated_before(row: u32, lane: i32, position: u32, back: u32, word: u32) -> u32
     if (row >= back && conv_lane[row - back] == lane) {
         return gated(row - back, word);
     }
-    return ring[ring_slot(lane, position - back, word)];
+    return ring[ring_slot(lane, position - back, conv.words) + word];
 }
 
 // One invocation for two channels of a row.
@@ -101,22 +71,17 @@ fn short_conv(@builtin(global_invocation_id) invocation: vec3<u32>) {
     let position = u32(conv_position[row]);
     let now = gated(row, word);
     if ((conv.parts & 1u) != 0u) {
-        // Weights of channels c and c + 1, three each: (c0 c1) (c2 d0) (d1 d2).
-        let first = conv_weight[3u * word];
-        let second = conv_weight[3u * word + 1u];
-        let third = conv_weight[3u * word + 2u];
+        let weights = vec3<u32>(conv_weight[3u * word], conv_weight[3u * word + 1u], conv_weight[3u * word + 2u]);
         let two_back = gated_before(row, lane, position, 2u, word);
         let one_back = gated_before(row, lane, position, 1u, word);
-        let c = fma(low(second), low(now), fma(high(first), low(one_back), low(first) * low(two_back)));
-        let d = fma(high(third), high(now), fma(low(third), high(one_back), high(second) * high(two_back)));
         let by = projected[(row * 3u + 1u) * conv.words + word];
-        conv_out[row * conv.words + word] = narrow(low(by) * rounded(c), high(by) * rounded(d));
+        conv_out[row * conv.words + word] = convolved(weights, vec3<u32>(two_back, one_back, now), by);
     }
     // A later row of the same forward may have the slot.
     let later = row + CONV_RING;
     let overwritten = later < conv.rows && conv_lane[min(later, conv.rows - 1u)] == lane;
     if ((conv.parts & 2u) != 0u && !overwritten) {
-        ring[ring_slot(lane, position, word)] = now;
+        ring[ring_slot(lane, position, conv.words) + word] = now;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Buffers: memory that shaders read and write, given back when dropped.
 
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use forerunner_tensor::{DeviceError, Element};
@@ -48,8 +49,12 @@ impl<T: Element> Buffer<T> {
 pub(crate) const USAGE: wgpu::BufferUsages =
     wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC).union(wgpu::BufferUsages::COPY_DST);
 
-/// Bytes on the device.
-pub(crate) struct Memory {
+/// Bytes on the device, held by those who use them.
+#[derive(Clone)]
+pub(crate) struct Memory(Arc<Held>);
+
+/// The bytes themselves, given back with the last who holds them.
+pub(crate) struct Held {
     driver: Arc<Driver>,
     pub(crate) raw: wgpu::Buffer,
     /// No other buffer has it, ever.
@@ -71,11 +76,19 @@ impl Memory {
         // Shaders read 16 bytes at a time, and nothing is still something that can be bound.
         let bytes = bytes.next_multiple_of(16).max(16);
         let raw = driver.create_buffer(bytes, usage, mapped)?;
-        Ok(Memory { id: driver.register(bytes), raw, bytes, driver: Arc::clone(driver) })
+        Ok(Memory(Arc::new(Held { id: driver.register(bytes), raw, bytes, driver: Arc::clone(driver) })))
     }
 }
 
-impl Drop for Memory {
+impl Deref for Memory {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
         self.driver.forget(self.bytes);
     }

@@ -13,6 +13,7 @@ use forerunner_tensor::{
 use crate::buffer::{Buffer, Memory};
 use crate::draw::Chain;
 use crate::driver::Driver;
+use crate::joined::WaitingNorm;
 use crate::linear::Write;
 use crate::loader::Loader;
 use crate::memory::{Arrivals, ReadBack};
@@ -41,6 +42,8 @@ pub struct GpuDevice {
     most_weight_bytes: usize,
     /// Buffer, rows, picks and experts of what was grouped last; none after an upload.
     pub(crate) grouped: Cell<Option<(u32, usize, usize, usize)>>,
+    /// Of the last operation, if it was a norm of one row: whatever comes next queues it or does it.
+    pub(crate) waiting_norm: Cell<Option<WaitingNorm>>,
     /// The first failure since the last wait; operations have no other way to tell.
     failure: RefCell<Option<DeviceError>>,
 }
@@ -66,6 +69,7 @@ impl GpuDevice {
             driver,
             most_weight_bytes: options.most_weight_bytes.map_or(most, |wanted| wanted.min(most)),
             grouped: Cell::new(None),
+            waiting_norm: Cell::new(None),
             failure: RefCell::new(None),
         })
     }
@@ -90,6 +94,7 @@ impl GpuDevice {
         params: &P,
         grid: [usize; 3],
     ) -> Result<(), DeviceError> {
+        self.settle()?;
         if grid.contains(&0) {
             return Ok(());
         }
@@ -123,6 +128,7 @@ impl GpuDevice {
     /// Writes bytes from byte `offset` on; half words at the ends beside what is there.
     fn write(&self, to: &Memory, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.grouped.set(None);
+        self.settle()?;
         let head = if offset.is_multiple_of(4) { 0 } else { bytes.len().min(2) };
         let (head, rest) = bytes.split_at(head);
         let (whole, tail) = rest.split_at(rest.len() / 4 * 4);
@@ -186,6 +192,7 @@ impl Device for GpuDevice {
             };
             spans.push((memory, 0, bytes));
         }
+        self.note(self.settle());
         let mut recorder = self.recorder.borrow_mut();
         let queued = self.arrivals.borrow_mut().queue(&self.driver, &mut recorder, &spans);
         queued.unwrap_or_else(|error| {
@@ -210,6 +217,7 @@ impl Device for GpuDevice {
         let out: &mut [u8] = bytemuck::cast_slice_mut(out);
         let start = first / 4 * 4;
         let end = (first + out.len() as u64).next_multiple_of(4);
+        self.settle()?;
         let mut arrivals = self.arrivals.borrow_mut();
         let span = (&buffer.memory, start, end - start);
         let read_back = arrivals.queue(&self.driver, &mut self.recorder.borrow_mut(), &[span])?;
@@ -303,6 +311,27 @@ impl Device for GpuDevice {
         out: &mut Buffer<bf16>,
     ) {
         self.note(self.convolve(projected, weight, channels, rows, ring, out));
+    }
+
+    fn project_short_conv(
+        &self,
+        matrix: &Matrix,
+        x: &Buffer<bf16>,
+        weight: &Buffer<bf16>,
+        channels: usize,
+        rows: &Rows<Self>,
+        ring: &mut ConvRing<Self>,
+        projected: &mut Buffer<bf16>,
+        out: &mut Buffer<bf16>,
+    ) {
+        let x_rows = x.first(rows.count * matrix.inputs);
+        match self.project_and_convolve(matrix, x_rows, weight, channels, rows, ring, out) {
+            Some(outcome) => self.note(outcome),
+            None => {
+                self.linear(matrix, x, rows.count, projected);
+                self.short_conv(projected, weight, channels, rows, ring, out);
+            }
+        }
     }
 
     fn feed_forward(

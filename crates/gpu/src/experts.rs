@@ -228,7 +228,6 @@ impl GpuDevice {
             return Ok(());
         }
         let active = self.scratch(Place::Active, entries * width * size_of::<bf16>())?;
-        let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
         let x = x.first(rows.count * hidden);
         let grouped = self.group(routing.experts.first(entries), (rows.count, picks), experts.count, None)?;
         let words = words_of("the hidden width of experts", hidden)?;
@@ -248,12 +247,38 @@ impl GpuDevice {
             }
             self.activate(&both, &active, entries, width)?;
         }
+        if let Some(outcome) = self.down_of_one_row(experts, routing, picks, &active, rows, residual) {
+            return outcome;
+        }
+        let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
         let params = LinearParams::new(experts.down.kind, hidden, width, Write::Bf16);
         self.expert_product(&experts.down, &grouped, params, &active, &outputs)?;
         let params = CombineParams { picks: picks as u32, words: words as u32 };
         let (weights, lane) = (routing.weights.first(entries), rows.lane.first(rows.count));
         let buffers = [&*outputs, weights, lane, residual.first(rows.count * hidden)];
         self.launch((Kernel::CombineExperts, Format::Bf16), &buffers, &params, row_grid(words, rows.count))
+    }
+
+    /// The weighted sum of one row's picks in one kernel; `None` where that is not to be had.
+    fn down_of_one_row(
+        &self,
+        experts: &Experts,
+        routing: &Routing<GpuDevice>,
+        picks: usize,
+        active: &Memory,
+        rows: &Rows<GpuDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Option<Result<(), DeviceError>> {
+        let ExpertMatrices { kind, outputs, inputs, parts } = &experts.down;
+        let [part] = &parts[..] else { return None };
+        let params = LinearParams::new(*kind, *outputs, *inputs, Write::Add);
+        let blocks = params.blocks_of_fours(*outputs, picks).filter(|_| rows.count == 1)?;
+        let params = LinearParams { picks: picks as u32, ..params };
+        let Stored { codes, scales } = &part.stored;
+        let (picked, weights) = (routing.experts.first(picks), routing.weights.first(picks));
+        let out = residual.first(*outputs);
+        let buffers = [codes, scales, active, out, picked, weights, rows.lane.first(1)];
+        Some(self.launch((Kernel::ExpertDown, kind.format), &buffers, &params, [1, blocks, 1]))
     }
 
     fn expert_product(

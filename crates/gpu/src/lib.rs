@@ -10,6 +10,7 @@ mod device;
 mod draw;
 mod driver;
 mod experts;
+mod joined;
 mod limits;
 mod linear;
 mod loader;

@@ -52,6 +52,7 @@ pub(crate) struct LinearParams {
     pub(crate) first_expert: u32,
     pub(crate) experts: u32,
     pub(crate) picks: u32,
+    pub(crate) epsilon: f32,
 }
 
 #[repr(C)]
@@ -96,8 +97,19 @@ impl LinearParams {
     pub(crate) fn blocks(&self, tile: usize) -> usize {
         let slots =
             if self.gated_width > 0 { self.gated_width.div_ceil(2) } else { self.outputs.div_ceil(4) };
-        let of_block = if tile == MANY_ROWS { MANY_SLOTS } else { THREADS as u32 >> self.lanes_shift };
+        let of_block = if tile == MANY_ROWS { MANY_SLOTS } else { self.slots() };
         slots.div_ceil(of_block) as usize
+    }
+
+    /// Slots of a workgroup of a kernel for few rows.
+    fn slots(&self) -> u32 {
+        THREADS as u32 >> self.lanes_shift
+    }
+
+    /// Workgroups that share the outputs, where each four of them has so many slots; none where one has not so many.
+    pub(crate) fn blocks_of_fours(&self, outputs: usize, slots: usize) -> Option<usize> {
+        let fours = self.slots() as usize / slots;
+        (fours > 0).then(|| outputs.div_ceil(4).div_ceil(fours))
     }
 }
 
@@ -152,6 +164,14 @@ impl GpuDevice {
             };
             let Stored { codes, scales } = &part.stored;
             let buffers = [codes, scales, x, out, bias.map_or(&*nothing, |bias| bias.logits)];
+            if let Some(norm) = self.take_norm(x, rows, matrix.inputs, out) {
+                let [codes, scales, _, out, bias] = buffers;
+                let buffers = [codes, scales, &norm.x, out, bias, &norm.weight, &norm.out];
+                let params = LinearParams { epsilon: norm.params.epsilon, ..params };
+                let grid = [1, params.blocks(1), 1];
+                self.launch((Kernel::LinearNormed, part.kind.format), &buffers, &params, grid)?;
+                continue;
+            }
             let grid = [rows.div_ceil(tile), params.blocks(tile), 1];
             self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
         }

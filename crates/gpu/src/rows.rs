@@ -3,12 +3,13 @@
 use bytemuck::{Pod, Zeroable};
 use forerunner_tensor::{CONV_RING, ConvRing, DeviceError, Rows, bf16};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
 use crate::driver::unsupported;
+use crate::joined::MOST_NORMED;
 use crate::linear::word_grid;
 use crate::shaders::Kernel;
-use crate::weights::{Format, Matrix, Stored};
+use crate::weights::{CHUNK, Format, Matrix, Stored};
 
 /// Invocations of a workgroup of the kernels that have one for each word.
 const THREADS: usize = 64;
@@ -25,9 +26,9 @@ struct EmbedParams {
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct NormParams {
-    words: u32,
-    epsilon: f32,
+pub(crate) struct NormParams {
+    pub(crate) words: u32,
+    pub(crate) epsilon: f32,
 }
 
 #[repr(C)]
@@ -99,9 +100,22 @@ impl GpuDevice {
         (count, width): (usize, usize),
         out: &Buffer<bf16>,
     ) -> Result<(), DeviceError> {
-        let params = NormParams { words: words_of("the width of a norm", width)? as u32, epsilon };
-        let buffers = [x.first(count * width), weight.first(width), out.first(count * width)];
-        self.launch((Kernel::RmsNorm, Format::Bf16), &buffers, &params, [count, 1, 1])
+        let words = words_of("the width of a norm", width)? as u32;
+        let (x, weight, out) = (x.first(count * width), weight.first(width), out.first(count * width));
+        let params = NormParams { words, epsilon };
+        if count == 1 && width <= MOST_NORMED && width.is_multiple_of(CHUNK) {
+            return self.let_norm_wait([x, weight, out], params);
+        }
+        self.launch_norm([x, weight, out], params, count)
+    }
+
+    pub(crate) fn launch_norm(
+        &self,
+        buffers: [&Memory; 3],
+        params: NormParams,
+        rows: usize,
+    ) -> Result<(), DeviceError> {
+        self.launch((Kernel::RmsNorm, Format::Bf16), &buffers, &params, [rows, 1, 1])
     }
 
     pub(crate) fn convolve(

@@ -9,6 +9,7 @@ pub(crate) enum Family {
     Rows,
     Embed,
     Linear,
+    LinearNormed,
     LinearMany,
     Attention,
     Experts,
@@ -19,6 +20,9 @@ pub(crate) enum Family {
 const COMMON: &str = include_str!("../shaders/common.wgsl");
 const WEIGHTS: &str = include_str!("../shaders/weights.wgsl");
 const LINEAR: &str = include_str!("../shaders/linear.wgsl");
+const FEW: &str = include_str!("../shaders/few.wgsl");
+const NORM: &str = include_str!("../shaders/norm.wgsl");
+const CONV: &str = include_str!("../shaders/conv.wgsl");
 
 /// Families with their number as index.
 pub(crate) const FAMILIES: usize = Family::Draw as usize + 1;
@@ -27,9 +31,13 @@ impl Family {
     /// The whole text.
     pub(crate) fn source(self) -> String {
         match self {
-            Family::Rows => [COMMON, include_str!("../shaders/rows.wgsl")].concat(),
+            Family::Rows => [COMMON, NORM, CONV, include_str!("../shaders/rows.wgsl")].concat(),
             Family::Embed => [COMMON, WEIGHTS, include_str!("../shaders/embed.wgsl")].concat(),
-            Family::Linear => [COMMON, WEIGHTS, LINEAR, include_str!("../shaders/few.wgsl")].concat(),
+            Family::Linear => [COMMON, WEIGHTS, LINEAR, FEW, include_str!("../shaders/stored.wgsl")].concat(),
+            Family::LinearNormed => {
+                let normed = include_str!("../shaders/normed.wgsl");
+                [COMMON, WEIGHTS, LINEAR, FEW, NORM, CONV, normed].concat()
+            }
             Family::LinearMany => [COMMON, WEIGHTS, LINEAR, include_str!("../shaders/many.wgsl")].concat(),
             Family::Attention => [COMMON, include_str!("../shaders/attention.wgsl")].concat(),
             Family::Experts => [COMMON, include_str!("../shaders/experts.wgsl")].concat(),
@@ -40,7 +48,7 @@ impl Family {
 
     /// Whether its kernels read weights, so that there is one for each format of them.
     pub(crate) fn reads_weights(self) -> bool {
-        matches!(self, Family::Embed | Family::Linear | Family::LinearMany)
+        matches!(self, Family::Embed | Family::Linear | Family::LinearNormed | Family::LinearMany)
     }
 }
 
@@ -117,14 +125,17 @@ kernels! {
     PatchWord: Rows "patch_word" "w", 1 threads, 0 shared, 12 immediates;
     Embed: Embed "embed" "rrrrw", 64 threads, 0 shared, 20 immediates;
     ChainEmbed: Embed "chain_embed" "rrrrrrrrww", 64 threads, 256 shared, 32 immediates;
-    Linear1: Linear "linear" "rrrwr", 128 threads, 2052 shared, 60 immediates, 1 rows;
-    Linear4: Linear "linear" "rrrwr", 128 threads, 8208 shared, 60 immediates, 4 rows;
-    Linear8: Linear "linear" "rrrwr", 128 threads, 16416 shared, 60 immediates, 8 rows;
-    ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 60 immediates, 1 rows;
-    ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 60 immediates, 4 rows;
-    ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 60 immediates, 8 rows;
-    LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 60 immediates;
-    ExpertLinearMany: LinearMany "expert_linear_many" "rrrwrrr", 128 threads, 16384 shared, 60 immediates;
+    Linear1: Linear "linear" "rrrwr", 128 threads, 2052 shared, 64 immediates, 1 rows;
+    Linear4: Linear "linear" "rrrwr", 128 threads, 8208 shared, 64 immediates, 4 rows;
+    Linear8: Linear "linear" "rrrwr", 128 threads, 16416 shared, 64 immediates, 8 rows;
+    ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 64 immediates, 1 rows;
+    ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 64 immediates, 4 rows;
+    ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 64 immediates, 8 rows;
+    ExpertDown: Linear "expert_down" "rrrwrrr", 128 threads, 2048 shared, 64 immediates, 1 rows;
+    LinearNormed: LinearNormed "linear_normed" "rrrwrrw", 128 threads, 7716 shared, 64 immediates, 1 rows;
+    ProjectConv: LinearNormed "project_conv" "rrrwrrwrrw", 128 threads, 7712 shared, 64 immediates, 1 rows;
+    LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 64 immediates;
+    ExpertLinearMany: LinearMany "expert_linear_many" "rrrwrrr", 128 threads, 16384 shared, 64 immediates;
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;

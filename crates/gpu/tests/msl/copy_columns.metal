@@ -9,7 +9,7 @@ struct _mslBufferSizes {
     uint size2;
 };
 
-typedef uint type_3[1];
+typedef uint type_4[1];
 struct CopyParams {
     uint width;
     uint to_width;
@@ -27,8 +27,8 @@ struct copy_columnsInput {
 [[max_total_threads_per_threadgroup(64)]] kernel void copy_columns(
   metal::uint3 invocation [[thread_position_in_grid]]
 , constant CopyParams& copied [[buffer(0)]]
-, device type_3 const& copy_from [[buffer(1)]]
-, device type_3& copy_to [[buffer(2)]]
+, device type_4 const& copy_from [[buffer(1)]]
+, device type_4& copy_to [[buffer(2)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(3)]]
 ) {
     uint word = invocation.x;

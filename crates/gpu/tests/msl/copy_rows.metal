@@ -10,7 +10,7 @@ struct _mslBufferSizes {
     uint size3;
 };
 
-typedef uint type_3[1];
+typedef uint type_4[1];
 typedef int type_5[1];
 struct CopyParams {
     uint width;
@@ -31,7 +31,7 @@ struct copy_rowsInput {
 , constant CopyParams& copied [[buffer(0)]]
 , device type_5 const& from_row [[buffer(1)]]
 , device type_5 const& to_row [[buffer(2)]]
-, device type_3& within [[buffer(3)]]
+, device type_4& within [[buffer(3)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(4)]]
 ) {
     uint word = invocation.x;

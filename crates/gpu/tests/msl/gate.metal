@@ -9,7 +9,7 @@ struct _mslBufferSizes {
     uint size2;
 };
 
-typedef uint type_3[1];
+typedef uint type_4[1];
 struct GateParams {
     uint words;
 };
@@ -100,8 +100,8 @@ struct gateInput {
 [[max_total_threads_per_threadgroup(64)]] kernel void gate(
   metal::uint3 invocation [[thread_position_in_grid]]
 , constant GateParams& gate_params [[buffer(0)]]
-, device type_3 const& gate_and_up [[buffer(1)]]
-, device type_3& activation [[buffer(2)]]
+, device type_4 const& gate_and_up [[buffer(1)]]
+, device type_4& activation [[buffer(2)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(3)]]
 ) {
     uint word = invocation.x;

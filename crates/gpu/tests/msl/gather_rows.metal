@@ -10,7 +10,7 @@ struct _mslBufferSizes {
     uint size3;
 };
 
-typedef uint type_4[1];
+typedef uint type_5[1];
 typedef int type_6[1];
 struct CopyParams {
     uint width;
@@ -27,7 +27,7 @@ constant uint NORM_THREADS = 128u;
 uint gathered(
     uint index,
     constant CopyParams& copied,
-    device type_4 const& gather_from,
+    device type_5 const& gather_from,
     device type_6 const& gather_row,
     constant _mslBufferSizes& _buffer_sizes
 ) {
@@ -48,9 +48,9 @@ struct gather_rowsInput {
 [[max_total_threads_per_threadgroup(64)]] kernel void gather_rows(
   metal::uint3 invocation [[thread_position_in_grid]]
 , constant CopyParams& copied [[buffer(0)]]
-, device type_4 const& gather_from [[buffer(1)]]
+, device type_5 const& gather_from [[buffer(1)]]
 , device type_6 const& gather_row [[buffer(2)]]
-, device type_4& gather_out [[buffer(3)]]
+, device type_5& gather_out [[buffer(3)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(4)]]
 ) {
     bool local = {};

@@ -30,6 +30,7 @@ struct LinearParams {
     uint first_expert;
     uint experts;
     uint picks;
+    float epsilon;
 };
 typedef float type_8[1];
 struct type_10 {
@@ -449,57 +450,66 @@ metal::float4 with_row(
     return metal::fma(weights.inner[7], metal::float4(_e47), _e49);
 }
 
+metal::uint4 input(
+    uint at,
+    device type_5 const& x_2,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 _e3 = x_2[at];
+    return _e3;
+}
+
 void multiply(
     type_11 weights_1,
-    uint at,
+    uint at_1,
     device type_5 const& x_2,
     thread type_11& sums,
     thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     metal::float4 _e6 = sums.inner[0];
-    uint _e11 = inputs_at.inner[0].x;
-    metal::uint4 _e14 = x_2[_e11 + at];
-    metal::float4 _e15 = with_row(_e6, weights_1, _e14);
-    sums.inner[0] = _e15;
+    uint _e10 = inputs_at.inner[0].x;
+    metal::uint4 _e12 = input(_e10 + at_1, x_2, _buffer_sizes);
+    metal::float4 _e13 = with_row(_e6, weights_1, _e12);
+    sums.inner[0] = _e13;
     if (false) {
-        metal::float4 _e24 = sums.inner[1];
-        uint _e29 = inputs_at.inner[0].y;
-        metal::uint4 _e32 = x_2[_e29 + at];
-        metal::float4 _e33 = with_row(_e24, weights_1, _e32);
-        sums.inner[1] = _e33;
-        metal::float4 _e38 = sums.inner[2];
-        uint _e43 = inputs_at.inner[0].z;
-        metal::uint4 _e46 = x_2[_e43 + at];
-        metal::float4 _e47 = with_row(_e38, weights_1, _e46);
-        sums.inner[2] = _e47;
-        metal::float4 _e52 = sums.inner[3];
-        uint _e57 = inputs_at.inner[0].w;
-        metal::uint4 _e60 = x_2[_e57 + at];
-        metal::float4 _e61 = with_row(_e52, weights_1, _e60);
-        sums.inner[3] = _e61;
+        metal::float4 _e22 = sums.inner[1];
+        uint _e26 = inputs_at.inner[0].y;
+        metal::uint4 _e28 = input(_e26 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e29 = with_row(_e22, weights_1, _e28);
+        sums.inner[1] = _e29;
+        metal::float4 _e34 = sums.inner[2];
+        uint _e38 = inputs_at.inner[0].z;
+        metal::uint4 _e40 = input(_e38 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e41 = with_row(_e34, weights_1, _e40);
+        sums.inner[2] = _e41;
+        metal::float4 _e46 = sums.inner[3];
+        uint _e50 = inputs_at.inner[0].w;
+        metal::uint4 _e52 = input(_e50 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e53 = with_row(_e46, weights_1, _e52);
+        sums.inner[3] = _e53;
     }
     if (false) {
-        metal::float4 _e70 = sums.inner[4];
-        uint _e75 = inputs_at.inner[1].x;
-        metal::uint4 _e78 = x_2[_e75 + at];
-        metal::float4 _e79 = with_row(_e70, weights_1, _e78);
-        sums.inner[4] = _e79;
-        metal::float4 _e84 = sums.inner[5];
-        uint _e89 = inputs_at.inner[1].y;
-        metal::uint4 _e92 = x_2[_e89 + at];
-        metal::float4 _e93 = with_row(_e84, weights_1, _e92);
-        sums.inner[5] = _e93;
-        metal::float4 _e98 = sums.inner[6];
-        uint _e103 = inputs_at.inner[1].z;
-        metal::uint4 _e106 = x_2[_e103 + at];
-        metal::float4 _e107 = with_row(_e98, weights_1, _e106);
-        sums.inner[6] = _e107;
-        metal::float4 _e112 = sums.inner[7];
-        uint _e117 = inputs_at.inner[1].w;
-        metal::uint4 _e120 = x_2[_e117 + at];
-        metal::float4 _e121 = with_row(_e112, weights_1, _e120);
-        sums.inner[7] = _e121;
+        metal::float4 _e62 = sums.inner[4];
+        uint _e66 = inputs_at.inner[1].x;
+        metal::uint4 _e68 = input(_e66 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e69 = with_row(_e62, weights_1, _e68);
+        sums.inner[4] = _e69;
+        metal::float4 _e74 = sums.inner[5];
+        uint _e78 = inputs_at.inner[1].y;
+        metal::uint4 _e80 = input(_e78 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e81 = with_row(_e74, weights_1, _e80);
+        sums.inner[5] = _e81;
+        metal::float4 _e86 = sums.inner[6];
+        uint _e90 = inputs_at.inner[1].z;
+        metal::uint4 _e92 = input(_e90 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e93 = with_row(_e86, weights_1, _e92);
+        sums.inner[6] = _e93;
+        metal::float4 _e98 = sums.inner[7];
+        uint _e102 = inputs_at.inner[1].w;
+        metal::uint4 _e104 = input(_e102 + at_1, x_2, _buffer_sizes);
+        metal::float4 _e105 = with_row(_e98, weights_1, _e104);
+        sums.inner[7] = _e105;
         return;
     } else {
         return;
@@ -532,14 +542,14 @@ Part load_part(
     uint _e16 = parts_shift();
     uint in_chunk = step & ((1u << _e16) - 1u);
     uint _e25 = parts_shift();
-    metal::uint4 first_4 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
-    metal::uint4 _e35 = codes_1[first_4.x];
+    metal::uint4 first_5 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 _e35 = codes_1[first_5.x];
     part.a = _e35;
-    metal::uint4 _e40 = codes_1[first_4.y];
+    metal::uint4 _e40 = codes_1[first_5.y];
     part.b = _e40;
-    metal::uint4 _e45 = codes_1[first_4.z];
+    metal::uint4 _e45 = codes_1[first_5.z];
     part.c = _e45;
-    metal::uint4 _e50 = codes_1[first_4.w];
+    metal::uint4 _e50 = codes_1[first_5.w];
     part.d = _e50;
     if (false) {
         Scales _e56 = scales_of(output_3, chunk_1, scales, p, _buffer_sizes);
@@ -565,36 +575,37 @@ void multiply_part(
     uint _e11 = parts_shift();
     uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
     uint _e19 = parts_shift();
-    uint at_1 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
+    uint at_2 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
     type_10 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
     metal::float4 scale_3 = part_1.scales.scale;
     metal::float4 bias_3 = part_1.scales.bias;
     if (true) {
         type_11 _e36 = of_bf16_(_e27);
-        multiply(_e36, at_1, x_2, sums, inputs_at, _buffer_sizes);
+        multiply(_e36, at_2, x_2, sums, inputs_at, _buffer_sizes);
         return;
     } else {
         if (false) {
             type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
-            multiply(_e42, at_1, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e42, at_2, x_2, sums, inputs_at, _buffer_sizes);
             type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
-            multiply(_e44, at_1 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e44, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
             type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
-            multiply(_e48, at_1 + 2u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e48, at_2 + 2u, x_2, sums, inputs_at, _buffer_sizes);
             type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
-            multiply(_e52, at_1 + 3u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e52, at_2 + 3u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         } else {
             type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
-            multiply(_e57, at_1, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e57, at_2, x_2, sums, inputs_at, _buffer_sizes);
             type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
-            multiply(_e60, at_1 + 1u, x_2, sums, inputs_at, _buffer_sizes);
+            multiply(_e60, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         }
     }
 }
 
 void sum_lane(
+    Part first_4,
     metal::uint4 output_4,
     uint lane_2,
     device type_5 const& codes_1,
@@ -607,74 +618,218 @@ void sum_lane(
 ) {
     Part next = {};
     uint step_2 = 0u;
-    uint _e5 = p.lanes_shift;
-    uint lanes = 1u << _e5;
-    uint _e9 = p.inputs;
-    uint _e18 = p.lanes_shift;
-    uint _e20 = parts_shift();
-    uint steps = (((((_e9 / 32u) - lane_2) + lanes) - 1u) >> _e18) << _e20;
-    Part _e23 = load_part(output_4, lane_2, 0u, codes_1, scales, p, _buffer_sizes);
-    next = _e23;
+    uint _e6 = p.lanes_shift;
+    uint lanes = 1u << _e6;
+    uint _e10 = p.inputs;
+    uint _e19 = p.lanes_shift;
+    uint _e21 = parts_shift();
+    uint steps = (((((_e10 / 32u) - lane_2) + lanes) - 1u) >> _e19) << _e21;
+    next = first_4;
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e40 = step_2;
-            step_2 = _e40 + 1u;
+            uint _e39 = step_2;
+            step_2 = _e39 + 1u;
         }
         loop_init = false;
-        uint _e27 = step_2;
-        if (_e27 < steps) {
+        uint _e26 = step_2;
+        if (_e26 < steps) {
         } else {
             break;
         }
         {
             Part part_3 = next;
-            uint _e30 = step_2;
-            if ((_e30 + 1u) < steps) {
-                uint _e34 = step_2;
-                Part _e37 = load_part(output_4, lane_2, _e34 + 1u, codes_1, scales, p, _buffer_sizes);
-                next = _e37;
+            uint _e29 = step_2;
+            if ((_e29 + 1u) < steps) {
+                uint _e33 = step_2;
+                Part _e36 = load_part(output_4, lane_2, _e33 + 1u, codes_1, scales, p, _buffer_sizes);
+                next = _e36;
             }
-            uint _e38 = step_2;
-            multiply_part(part_3, lane_2, _e38, p, x_2, sums, inputs_at, _buffer_sizes);
+            uint _e37 = step_2;
+            multiply_part(part_3, lane_2, _e37, p, x_2, sums, inputs_at, _buffer_sizes);
         }
     }
     return;
 }
 
-void share_sums(
+uint lane_of(
     uint thread_1,
+    constant LinearParams& p
+) {
+    uint _e4 = p.lanes_shift;
+    return thread_1 & ((1u << _e4) - 1u);
+}
+
+uint slot_of(
+    uint thread_2,
+    constant LinearParams& p
+) {
+    uint _e3 = p.lanes_shift;
+    return thread_2 >> _e3;
+}
+
+void share_sums(
+    uint thread_3,
     threadgroup type_12& partials,
     thread type_11& sums
 ) {
     metal::float4 _e5 = sums.inner[0];
-    partials.inner[thread_1] = _e5;
+    partials.inner[thread_3] = _e5;
     if (false) {
         metal::float4 _e16 = sums.inner[1];
-        partials.inner[THREADS + thread_1] = _e16;
+        partials.inner[THREADS + thread_3] = _e16;
         metal::float4 _e23 = sums.inner[2];
-        partials.inner[256u + thread_1] = _e23;
+        partials.inner[256u + thread_3] = _e23;
         metal::float4 _e30 = sums.inner[3];
-        partials.inner[384u + thread_1] = _e30;
+        partials.inner[384u + thread_3] = _e30;
     }
     if (false) {
         metal::float4 _e41 = sums.inner[4];
-        partials.inner[512u + thread_1] = _e41;
+        partials.inner[512u + thread_3] = _e41;
         metal::float4 _e48 = sums.inner[5];
-        partials.inner[640u + thread_1] = _e48;
+        partials.inner[640u + thread_3] = _e48;
         metal::float4 _e55 = sums.inner[6];
-        partials.inner[768u + thread_1] = _e55;
+        partials.inner[768u + thread_3] = _e55;
         metal::float4 _e62 = sums.inner[7];
-        partials.inner[896u + thread_1] = _e62;
+        partials.inner[896u + thread_3] = _e62;
         return;
     } else {
         return;
     }
 }
 
-void product(
-    uint thread_2,
+void share_lanes(
+    uint thread_4,
+    constant LinearParams& p,
+    thread uint& tile_rows,
+    threadgroup type_12& partials,
+    thread type_11& sums
+) {
+    metal::float4 part_2 = {};
+    uint lane_3 = 1u;
+    share_sums(thread_4, partials, sums);
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint _e4 = p.lanes_shift;
+    if ((1u << _e4) > EIGHT) {
+        uint first_6 = thread_4 * EIGHT;
+        uint _e11 = tile_rows;
+        if (first_6 < (_e11 * THREADS)) {
+            metal::float4 _e17 = partials.inner[first_6];
+            part_2 = _e17;
+            bool loop_init_1 = true;
+            while(true) {
+                if (!loop_init_1) {
+                    uint _e32 = lane_3;
+                    lane_3 = _e32 + 1u;
+                }
+                loop_init_1 = false;
+                uint _e21 = lane_3;
+                if (_e21 < EIGHT) {
+                } else {
+                    break;
+                }
+                {
+                    metal::float4 _e24 = part_2;
+                    uint _e26 = lane_3;
+                    metal::float4 _e29 = partials.inner[first_6 + _e26];
+                    part_2 = _e24 + _e29;
+                }
+            }
+            metal::float4 _e36 = part_2;
+            partials.inner[first_6] = _e36;
+        }
+        metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+        return;
+    } else {
+        return;
+    }
+}
+
+metal::float4 total_of(
+    uint row_3,
+    uint slot_2,
+    constant LinearParams& p,
+    threadgroup type_12& partials
+) {
+    metal::float4 total_1 = {};
+    uint lane_4 = {};
+    uint _e5 = p.lanes_shift;
+    uint lanes_1 = 1u << _e5;
+    uint first_7 = (row_3 * THREADS) + (slot_2 * lanes_1);
+    uint step_3 = (lanes_1 > EIGHT) ? EIGHT : 1u;
+    metal::float4 _e18 = partials.inner[first_7];
+    total_1 = _e18;
+    lane_4 = step_3;
+    bool loop_init_2 = true;
+    while(true) {
+        if (!loop_init_2) {
+            uint _e30 = lane_4;
+            lane_4 = _e30 + step_3;
+        }
+        loop_init_2 = false;
+        uint _e21 = lane_4;
+        if (_e21 < lanes_1) {
+        } else {
+            break;
+        }
+        {
+            metal::float4 _e23 = total_1;
+            uint _e25 = lane_4;
+            metal::float4 _e28 = partials.inner[first_7 + _e25];
+            total_1 = _e23 + _e28;
+        }
+    }
+    metal::float4 _e32 = total_1;
+    return _e32;
+}
+
+void write_tile(
+    uint thread_5,
     uint block,
+    constant LinearParams& p,
+    device type_6& out,
+    device type_8 const& logits,
+    thread uint& tile_rows,
+    threadgroup type_12& partials,
+    threadgroup type_13& rows_out,
+    thread type_11& sums,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint unit = {};
+    share_lanes(thread_5, p, tile_rows, partials, sums);
+    uint _e5 = p.lanes_shift;
+    uint slots = THREADS >> _e5;
+    unit = thread_5;
+    bool loop_init_3 = true;
+    while(true) {
+        if (!loop_init_3) {
+            uint _e30 = unit;
+            unit = _e30 + THREADS;
+        }
+        loop_init_3 = false;
+        uint _e8 = unit;
+        uint _e10 = tile_rows;
+        if (_e8 < (_e10 * slots)) {
+        } else {
+            break;
+        }
+        {
+            uint _e13 = unit;
+            uint slot_3 = _e13 & (slots - 1u);
+            uint _e17 = unit;
+            uint _e21 = p.lanes_shift;
+            uint row_4 = _e17 >> (7u - _e21);
+            uint _e26 = rows_out.inner[row_4];
+            metal::float4 _e29 = total_of(row_4, slot_3, p, partials);
+            write_sums(_e26, (block * slots) + slot_3, _e29, p, out, logits, _buffer_sizes);
+        }
+    }
+    return;
+}
+
+void product(
+    uint thread_6,
+    uint block_1,
     uint first_row,
     device type_5 const& codes_1,
     device type_6 const& scales,
@@ -689,103 +844,16 @@ void product(
     thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint step_3 = 1u;
-    metal::float4 part_2 = {};
-    uint lane_3 = 1u;
-    uint unit = {};
-    metal::float4 total_1 = {};
-    uint lane_4 = {};
     uint _e6 = p.lanes_shift;
-    uint lanes_1 = 1u << _e6;
-    uint _e11 = p.lanes_shift;
-    uint slots = THREADS >> _e11;
-    uint _e16 = p.lanes_shift;
-    metal::uint4 _e19 = rows_of_slot((block * slots) + (thread_2 >> _e16), p);
-    metal::uint4 output_5 = _e19 + metal::uint4(first_row);
-    sum_lane(output_5, thread_2 & (lanes_1 - 1u), codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
-    share_sums(thread_2, partials, sums);
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (lanes_1 > EIGHT) {
-        step_3 = EIGHT;
-        uint first_5 = thread_2 * EIGHT;
-        uint _e33 = tile_rows;
-        if (first_5 < (_e33 * THREADS)) {
-            metal::float4 _e39 = partials.inner[first_5];
-            part_2 = _e39;
-            bool loop_init_1 = true;
-            while(true) {
-                if (!loop_init_1) {
-                    uint _e54 = lane_3;
-                    lane_3 = _e54 + 1u;
-                }
-                loop_init_1 = false;
-                uint _e43 = lane_3;
-                if (_e43 < EIGHT) {
-                } else {
-                    break;
-                }
-                {
-                    metal::float4 _e46 = part_2;
-                    uint _e48 = lane_3;
-                    metal::float4 _e51 = partials.inner[first_5 + _e48];
-                    part_2 = _e46 + _e51;
-                }
-            }
-            metal::float4 _e58 = part_2;
-            partials.inner[first_5] = _e58;
-        }
-        metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    }
-    unit = thread_2;
-    bool loop_init_2 = true;
-    while(true) {
-        if (!loop_init_2) {
-            uint _e104 = unit;
-            unit = _e104 + THREADS;
-        }
-        loop_init_2 = false;
-        uint _e60 = unit;
-        uint _e62 = tile_rows;
-        if (_e60 < (_e62 * slots)) {
-        } else {
-            break;
-        }
-        {
-            uint _e65 = unit;
-            uint slot_2 = _e65 & (slots - 1u);
-            uint _e69 = unit;
-            uint _e73 = p.lanes_shift;
-            uint row_3 = _e69 >> (7u - _e73);
-            uint first_6 = (row_3 * THREADS) + (slot_2 * lanes_1);
-            metal::float4 _e82 = partials.inner[first_6];
-            total_1 = _e82;
-            uint _e84 = step_3;
-            lane_4 = _e84;
-            bool loop_init_3 = true;
-            while(true) {
-                if (!loop_init_3) {
-                    uint _e95 = lane_4;
-                    uint _e96 = step_3;
-                    lane_4 = _e95 + _e96;
-                }
-                loop_init_3 = false;
-                uint _e86 = lane_4;
-                if (_e86 < lanes_1) {
-                } else {
-                    break;
-                }
-                {
-                    metal::float4 _e88 = total_1;
-                    uint _e90 = lane_4;
-                    metal::float4 _e93 = partials.inner[first_6 + _e90];
-                    total_1 = _e88 + _e93;
-                }
-            }
-            uint _e100 = rows_out.inner[row_3];
-            metal::float4 _e103 = total_1;
-            write_sums(_e100, (block * slots) + slot_2, _e103, p, out, logits, _buffer_sizes);
-        }
-    }
+    uint slots_1 = THREADS >> _e6;
+    uint _e9 = slot_of(thread_6, p);
+    metal::uint4 _e11 = rows_of_slot((block_1 * slots_1) + _e9, p);
+    metal::uint4 output_5 = _e11 + metal::uint4(first_row);
+    uint _e14 = lane_of(thread_6, p);
+    Part _e16 = load_part(output_5, _e14, 0u, codes_1, scales, p, _buffer_sizes);
+    uint _e17 = lane_of(thread_6, p);
+    sum_lane(_e16, output_5, _e17, codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
+    write_tile(thread_6, block_1, p, out, logits, tile_rows, partials, rows_out, sums, _buffer_sizes);
     return;
 }
 
@@ -807,18 +875,18 @@ struct linearInput {
     uint tile_rows = {};
     type_11 sums = {};
     type_14 inputs_at = {};
-    uint first_7 = workgroup.x * ROWS;
+    uint first_8 = workgroup.x * ROWS;
     uint _e9 = p.rows;
-    tile_rows = metal::min(ROWS, _e9 - first_7);
+    tile_rows = metal::min(ROWS, _e9 - first_8);
     if (thread_ < ROWS) {
-        rows_out.inner[thread_] = first_7 + thread_;
+        rows_out.inner[thread_] = first_8 + thread_;
     }
     metal::uint4 _e20 = there(FIRST_ROWS, tile_rows);
     uint _e25 = p.inputs;
-    inputs_at.inner[0] = (metal::uint4(first_7) + _e20) * (_e25 / 8u);
+    inputs_at.inner[0] = (metal::uint4(first_8) + _e20) * (_e25 / 8u);
     metal::uint4 _e36 = there(metal::uint4(4u, 5u, 6u, 7u), tile_rows);
     uint _e41 = p.inputs;
-    inputs_at.inner[1] = (metal::uint4(first_7) + _e36) * (_e41 / 8u);
+    inputs_at.inner[1] = (metal::uint4(first_8) + _e36) * (_e41 / 8u);
     product(thread_, workgroup.y, 0u, codes_1, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
     return;
 }

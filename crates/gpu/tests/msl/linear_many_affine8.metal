@@ -30,6 +30,7 @@ struct LinearParams {
     uint first_expert;
     uint experts;
     uint picks;
+    float epsilon;
 };
 typedef float type_8[1];
 struct type_10 {

@@ -9,7 +9,7 @@ struct _mslBufferSizes {
     uint size2;
 };
 
-typedef uint type_4[1];
+typedef uint type_5[1];
 struct NarrowParams {
     uint values;
     uint add;
@@ -77,7 +77,7 @@ struct narrow_valuesInput {
   metal::uint3 invocation [[thread_position_in_grid]]
 , constant NarrowParams& narrowed [[buffer(0)]]
 , device type_6 const& wide [[buffer(1)]]
-, device type_4& narrow_out [[buffer(2)]]
+, device type_5& narrow_out [[buffer(2)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(3)]]
 ) {
     bool local = {};

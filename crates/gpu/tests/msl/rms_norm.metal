@@ -5,22 +5,22 @@
 using metal::uint;
 
 struct _mslBufferSizes {
-    uint size1;
-    uint size2;
     uint size3;
+    uint size4;
+    uint size5;
 };
 
+struct type_3 {
+    float inner[128];
+};
+struct type_4 {
+    float inner[8];
+};
 struct NormParams {
     uint words;
     float epsilon;
 };
-typedef uint type_3[1];
-struct type_4 {
-    float inner[128];
-};
-struct type_5 {
-    float inner[8];
-};
+typedef uint type_6[1];
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
@@ -63,36 +63,123 @@ uint narrow(
     return (_e2 >> 16u) | _e5;
 }
 
+float with_squares(
+    float sum_1,
+    uint pair_2
+) {
+    float _e2 = high(pair_2);
+    float _e3 = high(pair_2);
+    float _e4 = low(pair_2);
+    float _e5 = low(pair_2);
+    return metal::fma(_e2, _e3, metal::fma(_e4, _e5, sum_1));
+}
+
+float scale_of_squares(
+    uint thread_1,
+    float sum_2,
+    uint words,
+    float epsilon,
+    threadgroup type_3& squares,
+    threadgroup type_4& squares_of_eights
+) {
+    float part = {};
+    uint i = 1u;
+    float total = {};
+    uint i_1 = 1u;
+    squares.inner[thread_1] = sum_2;
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    if (thread_1 < 8u) {
+        float _e12 = squares.inner[thread_1 * 16u];
+        part = _e12;
+        bool loop_init = true;
+        while(true) {
+            if (!loop_init) {
+                uint _e29 = i;
+                i = _e29 + 1u;
+            }
+            loop_init = false;
+            uint _e16 = i;
+            if (_e16 < 16u) {
+            } else {
+                break;
+            }
+            {
+                float _e19 = part;
+                uint _e23 = i;
+                float _e26 = squares.inner[(thread_1 * 16u) + _e23];
+                part = _e19 + _e26;
+            }
+        }
+        float _e33 = part;
+        squares_of_eights.inner[thread_1] = _e33;
+    }
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    float _e36 = squares_of_eights.inner[0];
+    total = _e36;
+    bool loop_init_1 = true;
+    while(true) {
+        if (!loop_init_1) {
+            uint _e50 = i_1;
+            i_1 = _e50 + 1u;
+        }
+        loop_init_1 = false;
+        uint _e40 = i_1;
+        if (_e40 < 8u) {
+        } else {
+            break;
+        }
+        {
+            float _e43 = total;
+            uint _e45 = i_1;
+            float _e47 = squares_of_eights.inner[_e45];
+            total = _e43 + _e47;
+        }
+    }
+    float _e52 = total;
+    return 1.0 / metal::sqrt((_e52 / static_cast<float>(2u * words)) + epsilon);
+}
+
+uint normed(
+    uint pair_3,
+    uint weight,
+    float scale
+) {
+    float _e3 = low(weight);
+    float _e4 = low(pair_3);
+    float _e6 = rounded(_e4 * scale);
+    float _e8 = high(weight);
+    float _e9 = high(pair_3);
+    float _e11 = rounded(_e9 * scale);
+    uint _e13 = narrow(_e3 * _e6, _e8 * _e11);
+    return _e13;
+}
+
 struct rms_normInput {
 };
 [[max_total_threads_per_threadgroup(128)]] kernel void rms_norm(
   metal::uint3 workgroup [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
+, threadgroup type_3& squares
+, threadgroup type_4& squares_of_eights
 , constant NormParams& norm [[buffer(0)]]
-, device type_3 const& norm_x [[buffer(1)]]
-, device type_3 const& norm_weight [[buffer(2)]]
-, device type_3& norm_out [[buffer(3)]]
-, threadgroup type_4& squares
-, threadgroup type_5& squares_of_eights
+, device type_6 const& norm_x [[buffer(1)]]
+, device type_6 const& norm_weight [[buffer(2)]]
+, device type_6& norm_out [[buffer(3)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(4)]]
 ) {
     float sum = 0.0;
     uint word = {};
-    float part = {};
-    uint i = 1u;
-    float total = {};
-    uint i_1 = 1u;
     uint word_1 = {};
     uint _e5 = norm.words;
     uint start = workgroup.x * _e5;
     word = thread_;
-    bool loop_init = true;
+    bool loop_init_2 = true;
     while(true) {
-        if (!loop_init) {
-            uint _e28 = word;
-            word = _e28 + NORM_THREADS;
+        if (!loop_init_2) {
+            uint _e22 = word;
+            word = _e22 + NORM_THREADS;
         }
-        loop_init = false;
+        loop_init_2 = false;
         uint _e10 = word;
         uint _e13 = norm.words;
         if (_e10 < _e13) {
@@ -100,100 +187,39 @@ struct rms_normInput {
             break;
         }
         {
-            uint _e16 = word;
-            uint pair_2 = norm_x[start + _e16];
-            float _e20 = low(pair_2);
-            float _e21 = low(pair_2);
-            float _e22 = sum;
-            sum = metal::fma(_e20, _e21, _e22);
-            float _e24 = high(pair_2);
-            float _e25 = high(pair_2);
-            float _e26 = sum;
-            sum = metal::fma(_e24, _e25, _e26);
+            float _e15 = sum;
+            uint _e17 = word;
+            uint _e20 = norm_x[start + _e17];
+            float _e21 = with_squares(_e15, _e20);
+            sum = _e21;
         }
     }
-    float _e33 = sum;
-    squares.inner[thread_] = _e33;
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (thread_ < 8u) {
-        float _e40 = squares.inner[thread_ * 16u];
-        part = _e40;
-        bool loop_init_1 = true;
-        while(true) {
-            if (!loop_init_1) {
-                uint _e57 = i;
-                i = _e57 + 1u;
-            }
-            loop_init_1 = false;
-            uint _e44 = i;
-            if (_e44 < 16u) {
-            } else {
-                break;
-            }
-            {
-                float _e47 = part;
-                uint _e51 = i;
-                float _e54 = squares.inner[(thread_ * 16u) + _e51];
-                part = _e47 + _e54;
-            }
-        }
-        float _e61 = part;
-        squares_of_eights.inner[thread_] = _e61;
-    }
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    float _e64 = squares_of_eights.inner[0];
-    total = _e64;
-    bool loop_init_2 = true;
-    while(true) {
-        if (!loop_init_2) {
-            uint _e78 = i_1;
-            i_1 = _e78 + 1u;
-        }
-        loop_init_2 = false;
-        uint _e68 = i_1;
-        if (_e68 < 8u) {
-        } else {
-            break;
-        }
-        {
-            float _e71 = total;
-            uint _e73 = i_1;
-            float _e75 = squares_of_eights.inner[_e73];
-            total = _e71 + _e75;
-        }
-    }
-    float _e80 = total;
-    uint _e84 = norm.words;
-    float _e90 = norm.epsilon;
-    float scale = 1.0 / metal::sqrt((_e80 / static_cast<float>(2u * _e84)) + _e90);
+    float _e25 = sum;
+    uint _e28 = norm.words;
+    float _e31 = norm.epsilon;
+    float _e32 = scale_of_squares(thread_, _e25, _e28, _e31, squares, squares_of_eights);
     word_1 = thread_;
     bool loop_init_3 = true;
     while(true) {
         if (!loop_init_3) {
-            uint _e125 = word_1;
-            word_1 = _e125 + NORM_THREADS;
+            uint _e53 = word_1;
+            word_1 = _e53 + NORM_THREADS;
         }
         loop_init_3 = false;
-        uint _e96 = word_1;
-        uint _e99 = norm.words;
-        if (_e96 < _e99) {
+        uint _e34 = word_1;
+        uint _e37 = norm.words;
+        if (_e34 < _e37) {
         } else {
             break;
         }
         {
-            uint _e102 = word_1;
-            uint pair_3 = norm_x[start + _e102];
-            uint _e107 = word_1;
-            uint weight = norm_weight[_e107];
-            uint _e111 = word_1;
-            float _e114 = low(weight);
-            float _e115 = low(pair_3);
-            float _e117 = rounded(_e115 * scale);
-            float _e119 = high(weight);
-            float _e120 = high(pair_3);
-            float _e122 = rounded(_e120 * scale);
-            uint _e124 = narrow(_e114 * _e117, _e119 * _e122);
-            norm_out[start + _e111] = _e124;
+            uint _e40 = word_1;
+            uint _e44 = word_1;
+            uint _e47 = norm_x[start + _e44];
+            uint _e49 = word_1;
+            uint _e51 = norm_weight[_e49];
+            uint _e52 = normed(_e47, _e51, _e32);
+            norm_out[start + _e40] = _e52;
         }
     }
     return;

@@ -1,0 +1,742 @@
+// language: metal3.0
+#include <metal_stdlib>
+#include <simd/simd.h>
+
+using metal::uint;
+
+struct _mslBufferSizes {
+    uint size0;
+    uint size1;
+    uint size3;
+    uint size4;
+    uint size9;
+    uint size10;
+    uint size11;
+};
+
+typedef metal::uint4 type_4[1];
+typedef uint type_5[1];
+struct LinearParams {
+    uint rows;
+    uint outputs;
+    uint inputs;
+    uint group_shift;
+    uint lanes_shift;
+    uint half_scales;
+    uint write;
+    uint first_output;
+    uint out_width;
+    uint bias_rows;
+    uint bias_row;
+    uint gated_width;
+    uint first_expert;
+    uint experts;
+    uint picks;
+    float epsilon;
+};
+typedef float type_7[1];
+struct type_9 {
+    metal::uint4 inner[4];
+};
+struct type_10 {
+    metal::float4 inner[8];
+};
+struct Scales {
+    metal::float4 scale;
+    metal::float4 bias;
+};
+struct type_11 {
+    metal::float4 inner[128];
+};
+struct type_12 {
+    metal::uint4 inner[2];
+};
+struct Part {
+    metal::uint4 a;
+    metal::uint4 b;
+    metal::uint4 c;
+    metal::uint4 d;
+    Scales scales;
+};
+typedef int type_14[1];
+constant int NO_LANE = -1;
+constant uint PAGE = 256u;
+constant uint CONV_RING = 64u;
+constant float LOWEST = -300000000000000000000000000000000000000.0;
+constant uint THREADS = 128u;
+constant uint EIGHT = 8u;
+constant uint WRITE_BF16_ = 0u;
+constant uint WRITE_ADD = 1u;
+constant uint WRITE_F32_ = 2u;
+constant uint WRITE_BIAS = 3u;
+constant uint WRITE_GATED = 4u;
+constant metal::uint4 FIRST_ROWS = metal::uint4(0u, 1u, 2u, 3u);
+constant uint FORMAT = 0u;
+constant uint ROWS = 1u;
+
+float low(
+    uint pair
+) {
+    return as_type<float>(pair << 16u);
+}
+
+float high(
+    uint pair_1
+) {
+    return as_type<float>(pair_1 & 4294901760u);
+}
+
+uint rounded_bits(
+    float value
+) {
+    uint bits = as_type<uint>(value);
+    uint nearest = (bits + 32767u) + ((bits >> 16u) & 1u);
+    return (((bits & 2147483647u) > 2139095040u) ? (bits | 4194304u) : nearest) & 4294901760u;
+}
+
+float rounded(
+    float value_1
+) {
+    uint _e1 = rounded_bits(value_1);
+    return as_type<float>(_e1);
+}
+
+uint narrow(
+    float first,
+    float second
+) {
+    uint _e2 = rounded_bits(first);
+    uint _e5 = rounded_bits(second);
+    return (_e2 >> 16u) | _e5;
+}
+
+uint added(
+    uint residual,
+    float first_1,
+    float second_1
+) {
+    float _e3 = low(residual);
+    float _e4 = rounded(first_1);
+    float _e6 = high(residual);
+    float _e7 = rounded(second_1);
+    uint _e9 = narrow(_e3 + _e4, _e6 + _e7);
+    return _e9;
+}
+
+metal::float2 scale_and_bias(
+    uint index,
+    uint half_scales,
+    device type_5 const& scales,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint word = scales[index];
+    if (half_scales != 0u) {
+        return float2(as_type<half2>(word));
+    }
+    float _e8 = low(word);
+    float _e9 = high(word);
+    return metal::float2(_e8, _e9);
+}
+
+metal::float4 low4_(
+    metal::uint4 words
+) {
+    return as_type<metal::float4>(words << metal::uint4(16u));
+}
+
+metal::float4 high4_(
+    metal::uint4 words_1
+) {
+    return as_type<metal::float4>(words_1 & metal::uint4(4294901760u));
+}
+
+metal::float4 meaning4_(
+    metal::uint4 codes,
+    metal::float4 scale,
+    metal::float4 bias
+) {
+    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
+    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
+    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
+}
+
+type_9 across(
+    metal::uint4 a,
+    metal::uint4 b,
+    metal::uint4 c,
+    metal::uint4 d
+) {
+    return type_9 {{metal::uint4(a.x, b.x, c.x, d.x), metal::uint4(a.y, b.y, c.y, d.y), metal::uint4(a.z, b.z, c.z, d.z), metal::uint4(a.w, b.w, c.w, d.w)}};
+}
+
+type_10 of_bf16_(
+    type_9 words_2
+) {
+    metal::float4 _e2 = low4_(words_2.inner[0]);
+    metal::float4 _e4 = high4_(words_2.inner[0]);
+    metal::float4 _e6 = low4_(words_2.inner[1]);
+    metal::float4 _e8 = high4_(words_2.inner[1]);
+    metal::float4 _e10 = low4_(words_2.inner[2]);
+    metal::float4 _e12 = high4_(words_2.inner[2]);
+    metal::float4 _e14 = low4_(words_2.inner[3]);
+    metal::float4 _e16 = high4_(words_2.inner[3]);
+    return type_10 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
+}
+
+type_10 of_affine4_(
+    metal::uint4 words_3,
+    metal::float4 scale_1,
+    metal::float4 bias_1
+) {
+    metal::uint4 mask = metal::uint4(15u);
+    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_1);
+    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_1);
+    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_1);
+    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_1);
+    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_1);
+    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
+    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
+    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
+    return type_10 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
+}
+
+type_10 of_affine8_(
+    metal::uint4 first_2,
+    metal::uint4 second_2,
+    metal::float4 scale_2,
+    metal::float4 bias_2
+) {
+    metal::uint4 mask_1 = metal::uint4(255u);
+    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_2);
+    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
+    return type_10 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
+}
+
+Scales scales_of(
+    metal::uint4 output,
+    uint chunk,
+    device type_5 const& scales,
+    constant LinearParams& p,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e4 = p.inputs;
+    uint _e9 = p.group_shift;
+    uint groups = (_e4 / 32u) >> _e9;
+    uint _e15 = p.group_shift;
+    metal::uint4 group = (output * metal::uint4(groups)) + metal::uint4(chunk >> _e15);
+    uint _e22 = p.half_scales;
+    metal::float2 _e23 = scale_and_bias(group.x, _e22, scales, _buffer_sizes);
+    uint _e27 = p.half_scales;
+    metal::float2 _e28 = scale_and_bias(group.y, _e27, scales, _buffer_sizes);
+    uint _e32 = p.half_scales;
+    metal::float2 _e33 = scale_and_bias(group.z, _e32, scales, _buffer_sizes);
+    uint _e37 = p.half_scales;
+    metal::float2 _e38 = scale_and_bias(group.w, _e37, scales, _buffer_sizes);
+    return Scales {metal::float4(_e23.x, _e28.x, _e33.x, _e38.x), metal::float4(_e23.y, _e28.y, _e33.y, _e38.y)};
+}
+
+metal::uint4 rows_of_slot(
+    uint slot,
+    constant LinearParams& p
+) {
+    uint _e3 = p.write;
+    if (_e3 == WRITE_GATED) {
+        metal::uint4 gate = metal::uint4(slot * 2u) + metal::uint4(0u, 1u, 0u, 1u);
+        uint _e17 = p.gated_width;
+        uint _e26 = p.gated_width;
+        uint _e29 = p.gated_width;
+        return metal::min(gate, metal::uint4(_e17 - 1u)) + metal::uint4(0u, 0u, _e26, _e29);
+    }
+    uint _e43 = p.outputs;
+    return metal::min(metal::uint4(slot * 4u) + metal::uint4(0u, 1u, 2u, 3u), metal::uint4(_e43 - 1u));
+}
+
+void write_pair(
+    uint row,
+    uint output_1,
+    float first_3,
+    float second_3,
+    constant LinearParams& p,
+    device type_5& out,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e6 = p.outputs;
+    if (output_1 >= _e6) {
+        return;
+    }
+    uint _e10 = p.out_width;
+    uint _e14 = p.first_output;
+    uint word_1 = (((row * _e10) + _e14) + output_1) / 2u;
+    uint _e21 = p.write;
+    if (_e21 == WRITE_ADD) {
+        uint _e28 = out[word_1];
+        uint _e29 = added(_e28, first_3, second_3);
+        out[word_1] = _e29;
+        return;
+    } else {
+        uint _e32 = narrow(first_3, second_3);
+        out[word_1] = _e32;
+        return;
+    }
+}
+
+metal::float4 with_row(
+    metal::float4 sum_1,
+    type_10 weights,
+    metal::uint4 pairs
+) {
+    metal::float4 longer = {};
+    float _e5 = low(pairs.x);
+    longer = metal::fma(weights.inner[0], metal::float4(_e5), sum_1);
+    float _e11 = high(pairs.x);
+    metal::float4 _e13 = longer;
+    longer = metal::fma(weights.inner[1], metal::float4(_e11), _e13);
+    float _e17 = low(pairs.y);
+    metal::float4 _e19 = longer;
+    longer = metal::fma(weights.inner[2], metal::float4(_e17), _e19);
+    float _e23 = high(pairs.y);
+    metal::float4 _e25 = longer;
+    longer = metal::fma(weights.inner[3], metal::float4(_e23), _e25);
+    float _e29 = low(pairs.z);
+    metal::float4 _e31 = longer;
+    longer = metal::fma(weights.inner[4], metal::float4(_e29), _e31);
+    float _e35 = high(pairs.z);
+    metal::float4 _e37 = longer;
+    longer = metal::fma(weights.inner[5], metal::float4(_e35), _e37);
+    float _e41 = low(pairs.w);
+    metal::float4 _e43 = longer;
+    longer = metal::fma(weights.inner[6], metal::float4(_e41), _e43);
+    float _e47 = high(pairs.w);
+    metal::float4 _e49 = longer;
+    return metal::fma(weights.inner[7], metal::float4(_e47), _e49);
+}
+
+metal::uint4 input(
+    uint at,
+    device type_4 const& x,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 _e3 = x[at];
+    return _e3;
+}
+
+void multiply(
+    type_10 weights_1,
+    uint at_1,
+    device type_4 const& x,
+    thread type_10& sums,
+    thread type_12& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::float4 _e6 = sums.inner[0];
+    uint _e10 = inputs_at.inner[0].x;
+    metal::uint4 _e12 = input(_e10 + at_1, x, _buffer_sizes);
+    metal::float4 _e13 = with_row(_e6, weights_1, _e12);
+    sums.inner[0] = _e13;
+    if (false) {
+        metal::float4 _e22 = sums.inner[1];
+        uint _e26 = inputs_at.inner[0].y;
+        metal::uint4 _e28 = input(_e26 + at_1, x, _buffer_sizes);
+        metal::float4 _e29 = with_row(_e22, weights_1, _e28);
+        sums.inner[1] = _e29;
+        metal::float4 _e34 = sums.inner[2];
+        uint _e38 = inputs_at.inner[0].z;
+        metal::uint4 _e40 = input(_e38 + at_1, x, _buffer_sizes);
+        metal::float4 _e41 = with_row(_e34, weights_1, _e40);
+        sums.inner[2] = _e41;
+        metal::float4 _e46 = sums.inner[3];
+        uint _e50 = inputs_at.inner[0].w;
+        metal::uint4 _e52 = input(_e50 + at_1, x, _buffer_sizes);
+        metal::float4 _e53 = with_row(_e46, weights_1, _e52);
+        sums.inner[3] = _e53;
+    }
+    if (false) {
+        metal::float4 _e62 = sums.inner[4];
+        uint _e66 = inputs_at.inner[1].x;
+        metal::uint4 _e68 = input(_e66 + at_1, x, _buffer_sizes);
+        metal::float4 _e69 = with_row(_e62, weights_1, _e68);
+        sums.inner[4] = _e69;
+        metal::float4 _e74 = sums.inner[5];
+        uint _e78 = inputs_at.inner[1].y;
+        metal::uint4 _e80 = input(_e78 + at_1, x, _buffer_sizes);
+        metal::float4 _e81 = with_row(_e74, weights_1, _e80);
+        sums.inner[5] = _e81;
+        metal::float4 _e86 = sums.inner[6];
+        uint _e90 = inputs_at.inner[1].z;
+        metal::uint4 _e92 = input(_e90 + at_1, x, _buffer_sizes);
+        metal::float4 _e93 = with_row(_e86, weights_1, _e92);
+        sums.inner[6] = _e93;
+        metal::float4 _e98 = sums.inner[7];
+        uint _e102 = inputs_at.inner[1].w;
+        metal::uint4 _e104 = input(_e102 + at_1, x, _buffer_sizes);
+        metal::float4 _e105 = with_row(_e98, weights_1, _e104);
+        sums.inner[7] = _e105;
+        return;
+    } else {
+        return;
+    }
+}
+
+uint parts_shift(
+) {
+    if (true) {
+        return 2u;
+    }
+    return 4294967295u;
+}
+
+Part load_part(
+    metal::uint4 output_2,
+    uint lane,
+    uint step,
+    device type_4 const& codes_1,
+    device type_5 const& scales,
+    constant LinearParams& p,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    Part part = {};
+    uint _e5 = p.inputs;
+    uint chunks = _e5 / 32u;
+    uint _e8 = parts_shift();
+    uint _e12 = p.lanes_shift;
+    uint chunk_1 = lane + ((step >> _e8) << _e12);
+    uint _e16 = parts_shift();
+    uint in_chunk = step & ((1u << _e16) - 1u);
+    uint _e25 = parts_shift();
+    metal::uint4 first_5 = (((output_2 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 _e35 = codes_1[first_5.x];
+    part.a = _e35;
+    metal::uint4 _e40 = codes_1[first_5.y];
+    part.b = _e40;
+    metal::uint4 _e45 = codes_1[first_5.z];
+    part.c = _e45;
+    metal::uint4 _e50 = codes_1[first_5.w];
+    part.d = _e50;
+    if (false) {
+        Scales _e56 = scales_of(output_2, chunk_1, scales, p, _buffer_sizes);
+        part.scales = _e56;
+    }
+    Part _e57 = part;
+    return _e57;
+}
+
+void multiply_part(
+    Part part_1,
+    uint lane_1,
+    uint step_1,
+    constant LinearParams& p,
+    device type_4 const& x,
+    thread type_10& sums,
+    thread type_12& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = parts_shift();
+    uint _e7 = p.lanes_shift;
+    uint chunk_2 = lane_1 + ((step_1 >> _e3) << _e7);
+    uint _e11 = parts_shift();
+    uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
+    uint _e19 = parts_shift();
+    uint at_2 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
+    type_9 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
+    metal::float4 scale_3 = part_1.scales.scale;
+    metal::float4 bias_3 = part_1.scales.bias;
+    if (true) {
+        type_10 _e36 = of_bf16_(_e27);
+        multiply(_e36, at_2, x, sums, inputs_at, _buffer_sizes);
+        return;
+    } else {
+        if (false) {
+            type_10 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
+            multiply(_e42, at_2, x, sums, inputs_at, _buffer_sizes);
+            type_10 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
+            multiply(_e44, at_2 + 1u, x, sums, inputs_at, _buffer_sizes);
+            type_10 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
+            multiply(_e48, at_2 + 2u, x, sums, inputs_at, _buffer_sizes);
+            type_10 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
+            multiply(_e52, at_2 + 3u, x, sums, inputs_at, _buffer_sizes);
+            return;
+        } else {
+            type_10 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
+            multiply(_e57, at_2, x, sums, inputs_at, _buffer_sizes);
+            type_10 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
+            multiply(_e60, at_2 + 1u, x, sums, inputs_at, _buffer_sizes);
+            return;
+        }
+    }
+}
+
+void sum_lane(
+    Part first_4,
+    metal::uint4 output_3,
+    uint lane_2,
+    device type_4 const& codes_1,
+    device type_5 const& scales,
+    constant LinearParams& p,
+    device type_4 const& x,
+    thread type_10& sums,
+    thread type_12& inputs_at,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    Part next = {};
+    uint step_2 = 0u;
+    uint _e6 = p.lanes_shift;
+    uint lanes = 1u << _e6;
+    uint _e10 = p.inputs;
+    uint _e19 = p.lanes_shift;
+    uint _e21 = parts_shift();
+    uint steps = (((((_e10 / 32u) - lane_2) + lanes) - 1u) >> _e19) << _e21;
+    next = first_4;
+    bool loop_init = true;
+    while(true) {
+        if (!loop_init) {
+            uint _e39 = step_2;
+            step_2 = _e39 + 1u;
+        }
+        loop_init = false;
+        uint _e26 = step_2;
+        if (_e26 < steps) {
+        } else {
+            break;
+        }
+        {
+            Part part_3 = next;
+            uint _e29 = step_2;
+            if ((_e29 + 1u) < steps) {
+                uint _e33 = step_2;
+                Part _e36 = load_part(output_3, lane_2, _e33 + 1u, codes_1, scales, p, _buffer_sizes);
+                next = _e36;
+            }
+            uint _e37 = step_2;
+            multiply_part(part_3, lane_2, _e37, p, x, sums, inputs_at, _buffer_sizes);
+        }
+    }
+    return;
+}
+
+uint lane_of(
+    uint thread_1,
+    constant LinearParams& p
+) {
+    uint _e4 = p.lanes_shift;
+    return thread_1 & ((1u << _e4) - 1u);
+}
+
+uint slot_of(
+    uint thread_2,
+    constant LinearParams& p
+) {
+    uint _e3 = p.lanes_shift;
+    return thread_2 >> _e3;
+}
+
+void share_sums(
+    uint thread_3,
+    threadgroup type_11& partials,
+    thread type_10& sums
+) {
+    metal::float4 _e5 = sums.inner[0];
+    partials.inner[thread_3] = _e5;
+    if (false) {
+        metal::float4 _e16 = sums.inner[1];
+        partials.inner[THREADS + thread_3] = _e16;
+        metal::float4 _e23 = sums.inner[2];
+        partials.inner[256u + thread_3] = _e23;
+        metal::float4 _e30 = sums.inner[3];
+        partials.inner[384u + thread_3] = _e30;
+    }
+    if (false) {
+        metal::float4 _e41 = sums.inner[4];
+        partials.inner[512u + thread_3] = _e41;
+        metal::float4 _e48 = sums.inner[5];
+        partials.inner[640u + thread_3] = _e48;
+        metal::float4 _e55 = sums.inner[6];
+        partials.inner[768u + thread_3] = _e55;
+        metal::float4 _e62 = sums.inner[7];
+        partials.inner[896u + thread_3] = _e62;
+        return;
+    } else {
+        return;
+    }
+}
+
+void share_lanes(
+    uint thread_4,
+    constant LinearParams& p,
+    thread uint& tile_rows,
+    threadgroup type_11& partials,
+    thread type_10& sums
+) {
+    metal::float4 part_2 = {};
+    uint lane_3 = 1u;
+    share_sums(thread_4, partials, sums);
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint _e4 = p.lanes_shift;
+    if ((1u << _e4) > EIGHT) {
+        uint first_6 = thread_4 * EIGHT;
+        uint _e11 = tile_rows;
+        if (first_6 < (_e11 * THREADS)) {
+            metal::float4 _e17 = partials.inner[first_6];
+            part_2 = _e17;
+            bool loop_init_1 = true;
+            while(true) {
+                if (!loop_init_1) {
+                    uint _e32 = lane_3;
+                    lane_3 = _e32 + 1u;
+                }
+                loop_init_1 = false;
+                uint _e21 = lane_3;
+                if (_e21 < EIGHT) {
+                } else {
+                    break;
+                }
+                {
+                    metal::float4 _e24 = part_2;
+                    uint _e26 = lane_3;
+                    metal::float4 _e29 = partials.inner[first_6 + _e26];
+                    part_2 = _e24 + _e29;
+                }
+            }
+            metal::float4 _e36 = part_2;
+            partials.inner[first_6] = _e36;
+        }
+        metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+        return;
+    } else {
+        return;
+    }
+}
+
+metal::float4 total_of(
+    uint row_1,
+    uint slot_1,
+    constant LinearParams& p,
+    threadgroup type_11& partials
+) {
+    metal::float4 total = {};
+    uint lane_4 = {};
+    uint _e5 = p.lanes_shift;
+    uint lanes_1 = 1u << _e5;
+    uint first_7 = (row_1 * THREADS) + (slot_1 * lanes_1);
+    uint step_3 = (lanes_1 > EIGHT) ? EIGHT : 1u;
+    metal::float4 _e18 = partials.inner[first_7];
+    total = _e18;
+    lane_4 = step_3;
+    bool loop_init_2 = true;
+    while(true) {
+        if (!loop_init_2) {
+            uint _e30 = lane_4;
+            lane_4 = _e30 + step_3;
+        }
+        loop_init_2 = false;
+        uint _e21 = lane_4;
+        if (_e21 < lanes_1) {
+        } else {
+            break;
+        }
+        {
+            metal::float4 _e23 = total;
+            uint _e25 = lane_4;
+            metal::float4 _e28 = partials.inner[first_7 + _e25];
+            total = _e23 + _e28;
+        }
+    }
+    metal::float4 _e32 = total;
+    return _e32;
+}
+
+struct expert_downInput {
+};
+[[max_total_threads_per_threadgroup(128)]] kernel void expert_down(
+  metal::uint3 workgroup [[threadgroup_position_in_grid]]
+, uint thread_ [[thread_index_in_threadgroup]]
+, device type_4 const& codes_1 [[buffer(1)]]
+, device type_5 const& scales [[buffer(2)]]
+, constant LinearParams& p [[buffer(0)]]
+, device type_4 const& x [[buffer(3)]]
+, device type_5& out [[buffer(4)]]
+, threadgroup type_11& partials
+, device type_14 const& down_experts [[buffer(5)]]
+, device type_7 const& down_weights [[buffer(6)]]
+, device type_14 const& down_lane [[buffer(7)]]
+, constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
+) {
+    uint tile_rows = {};
+    type_10 sums = {};
+    type_12 inputs_at = {};
+    metal::float4 sum = metal::float4 {};
+    uint of_row = 0u;
+    int _e4 = down_lane[0];
+    if (_e4 == NO_LANE) {
+        return;
+    }
+    uint _e10 = p.lanes_shift;
+    uint _e14 = p.picks;
+    uint fours = (THREADS >> _e10) / _e14;
+    uint _e16 = slot_of(thread_, p);
+    uint _e19 = p.picks;
+    uint pick = _e16 % _e19;
+    uint _e21 = slot_of(thread_, p);
+    uint _e24 = p.picks;
+    uint four = _e21 / _e24;
+    tile_rows = 1u;
+    if (four < fours) {
+        int _e31 = down_experts[pick];
+        uint expert = static_cast<uint>(_e31);
+        metal::uint4 _e36 = rows_of_slot((workgroup.y * fours) + four, p);
+        uint _e39 = p.outputs;
+        metal::uint4 output_4 = _e36 + metal::uint4(expert * _e39);
+        uint _e47 = p.inputs;
+        inputs_at.inner[0] = metal::uint4(pick * (_e47 / 8u));
+        uint _e52 = lane_of(thread_, p);
+        Part _e54 = load_part(output_4, _e52, 0u, codes_1, scales, p, _buffer_sizes);
+        uint _e55 = lane_of(thread_, p);
+        sum_lane(_e54, output_4, _e55, codes_1, scales, p, x, sums, inputs_at, _buffer_sizes);
+    }
+    share_lanes(thread_, p, tile_rows, partials, sums);
+    if (thread_ < fours) {
+        bool loop_init_3 = true;
+        while(true) {
+            if (!loop_init_3) {
+                uint _e91 = of_row;
+                of_row = _e91 + 1u;
+            }
+            loop_init_3 = false;
+            uint _e61 = of_row;
+            uint _e64 = p.picks;
+            if (_e61 < _e64) {
+            } else {
+                break;
+            }
+            {
+                uint _e69 = p.picks;
+                uint _e71 = of_row;
+                metal::float4 _e73 = total_of(0u, (thread_ * _e69) + _e71, p, partials);
+                float _e75 = rounded(_e73.x);
+                float _e77 = rounded(_e73.y);
+                float _e79 = rounded(_e73.z);
+                float _e81 = rounded(_e73.w);
+                metal::float4 values = metal::float4(_e75, _e77, _e79, _e81);
+                uint _e84 = of_row;
+                float _e86 = down_weights[_e84];
+                metal::float4 _e88 = sum;
+                sum = metal::fma(metal::float4(_e86), values, _e88);
+            }
+        }
+        uint output_5 = ((workgroup.y * fours) + thread_) * 4u;
+        float _e100 = sum.x;
+        float _e102 = sum.y;
+        write_pair(0u, output_5, _e100, _e102, p, out, _buffer_sizes);
+        float _e107 = sum.z;
+        float _e109 = sum.w;
+        write_pair(0u, output_5 + 2u, _e107, _e109, p, out, _buffer_sizes);
+        return;
+    } else {
+        return;
+    }
+}
