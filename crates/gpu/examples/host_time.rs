@@ -90,8 +90,7 @@ fn main() -> Result<(), DeviceError> {
 /// Calls of the device in a round.
 fn operations() -> usize {
     let attending = (0..LAYERS).filter(|layer| attends(*layer)).count();
-    let of_mixers = LAYERS * 4 + attending;
-    of_mixers + DENSE * 2 + (LAYERS - DENSE) * 3 + 4
+    LAYERS * 5 + attending * 2 + 4
 }
 
 fn round(
@@ -129,8 +128,7 @@ fn run_layer(device: &GpuDevice, model: &Model, state: &mut State, layer: usize)
         device.rope_append(projected, SHAPE, &model.head_norms, &model.rope, rows, &model.table, pages);
         device.attention(projected, SHAPE, rows, &model.table, pages, mixed);
     } else {
-        device.linear(&model.wide, normed, count, projected);
-        device.short_conv(projected, &model.conv, WIDTH, rows, ring, mixed);
+        device.project_short_conv(&model.wide, normed, &model.conv, WIDTH, rows, ring, projected, mixed);
     }
     device.linear_add(&model.square, mixed, count, hidden);
     device.rms_norm(hidden, &model.norm, 1e-5, count, WIDTH, normed);
@@ -139,8 +137,8 @@ fn run_layer(device: &GpuDevice, model: &Model, state: &mut State, layer: usize)
         return;
     }
     let rule = RouteRule { picks: PICKS, normalize: true, scale: 1.0 };
-    device.route(&model.router, &model.bias, rule, normed, rows, layer, routing);
-    device.expert_feed_forward(&model.experts, routing, PICKS, normed, rows, hidden);
+    let Model { router, bias, experts, .. } = model;
+    device.mixture(router, bias, rule, experts, normed, rows, layer, routing, hidden);
 }
 
 fn matrix(rows: usize) -> HostMatrix<'static> {

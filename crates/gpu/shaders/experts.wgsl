@@ -2,14 +2,8 @@
 //
 // An entry is a row and one of its picks: entry = row * picks + pick.
 
-const MOST_EXPERTS: u32 = 256u;
-const MOST_PICKS: u32 = 32u;
-
 struct RouteParams {
-    experts: u32,
-    picks: u32,
-    normalize: u32,
-    scale: f32,
+    rule: RouteRule,
     // Where entries are grouped at once: rows, and the rest as in `GroupParams`.
     rows: u32,
     tile_shift: u32,
@@ -17,7 +11,7 @@ struct RouteParams {
     layer: u32,
 }
 
-var<immediate> route_rule: RouteParams;
+var<immediate> routed: RouteParams;
 
 @group(0) @binding(0) var<storage, read> router_logits: array<f32>;
 @group(0) @binding(1) var<storage, read> bias: array<f32>;
@@ -25,56 +19,25 @@ var<immediate> route_rule: RouteParams;
 @group(0) @binding(3) var<storage, read_write> picked_experts: array<i32>;
 @group(0) @binding(4) var<storage, read_write> picked_weights: array<f32>;
 
-var<workgroup> biased: array<u32, 256>;
-var<workgroup> is_picked: array<u32, 256>;
-var<workgroup> picked_scores: array<f32, 32>;
-
-// A row's picks, by one workgroup: an invocation an expert, which counts those before it, by score and by number. Tells its pick;
-// none is `MOST_PICKS`.
+// A row's picks, by one workgroup: an invocation an expert. Tells its pick; none is `MOST_PICKS`.
 fn route_row(row: u32, expert: u32) -> u32 {
     let is_pad = route_lane[row] == NO_LANE;
-    let is_expert = expert < route_rule.experts;
-    var score = 0.0;
-    var order = 0u;
-    if (is_expert && !is_pad) {
-        score = 1.0 / (1.0 + exponential(-router_logits[row * route_rule.experts + expert]));
-        order = ordered(score + bias[expert]);
+    let is_expert = expert < routed.rule.experts && !is_pad;
+    var logit = 0.0;
+    var of_expert = 0.0;
+    if (is_expert) {
+        logit = router_logits[row * routed.rule.experts + expert];
+        of_expert = bias[expert];
     }
-    biased[expert] = order;
-    workgroupBarrier();
-    var before = 0u;
-    for (var other = 0u; other < route_rule.experts; other++) {
-        let is_before = biased[other] > order || (biased[other] == order && other < expert);
-        before += select(0u, 1u, is_before);
+    let mine = pick_of(expert, is_expert, logit, of_expert, routed.rule);
+    if (mine.pick < MOST_PICKS) {
+        picked_experts[row * routed.rule.picks + mine.pick] = i32(expert);
+        picked_weights[row * routed.rule.picks + mine.pick] = mine.weight;
     }
-    let is_mine = is_expert && !is_pad && before < route_rule.picks;
-    is_picked[expert] = select(0u, 1u, is_mine);
-    workgroupBarrier();
-    var pick = MOST_PICKS;
-    if (is_mine) {
-        pick = 0u;
-        for (var other = 0u; other < expert; other++) {
-            pick += is_picked[other];
-        }
-        picked_scores[pick] = score;
+    if (is_pad && expert < routed.rule.picks) {
+        picked_experts[row * routed.rule.picks + expert] = -1;
     }
-    workgroupBarrier();
-    if (is_mine) {
-        var total = 1.0;
-        if (route_rule.normalize != 0u) {
-            total = 0.0;
-            for (var i = 0u; i < route_rule.picks; i++) {
-                total += picked_scores[i];
-            }
-            total += 1e-6;
-        }
-        picked_experts[row * route_rule.picks + pick] = i32(expert);
-        picked_weights[row * route_rule.picks + pick] = score / total * route_rule.scale;
-    }
-    if (is_pad && expert < route_rule.picks) {
-        picked_experts[row * route_rule.picks + expert] = -1;
-    }
-    return pick;
+    return mine.pick;
 }
 
 @compute @workgroup_size(256)
@@ -100,16 +63,16 @@ var<workgroup> beginnings: array<u32, 256>;
 fn route_few(@builtin(local_invocation_index) thread: u32) {
     few_experts[thread] = NO_EXPERT;
     beginnings[thread] = 0u;
-    for (var row = 0u; row < route_rule.rows; row++) {
+    for (var row = 0u; row < routed.rows; row++) {
         workgroupBarrier();
         let pick = route_row(row, thread);
         if (pick < MOST_PICKS) {
-            few_experts[row * route_rule.picks + pick] = thread;
+            few_experts[row * routed.rule.picks + pick] = thread;
         }
     }
     workgroupBarrier();
-    let entries = route_rule.rows * route_rule.picks;
-    let most = 1u << route_rule.tile_shift;
+    let entries = routed.rows * routed.rule.picks;
+    let most = 1u << routed.tile_shift;
     let expert = few_experts[thread];
     var place = 0u;
     var before = 0u;
@@ -141,11 +104,11 @@ fn route_few(@builtin(local_invocation_index) thread: u32) {
     if (expert != NO_EXPERT) {
         few_order[place] = thread;
     }
-    for (var empty = all_tiles + thread; empty < route_rule.tiles; empty += 256u) {
+    for (var empty = all_tiles + thread; empty < routed.tiles; empty += 256u) {
         few_tiles[empty] = vec4<u32>();
     }
     if (thread == 0u) {
-        few_distinct[route_rule.layer] = i32(touched);
+        few_distinct[routed.layer] = i32(touched);
     }
 }
 

@@ -55,7 +55,7 @@ fn parts_shift() -> u32 {
     if (FORMAT == 0u) {
         return 2u;
     }
-    return FORMAT - 1u;
+    return select(0u, 1u, FORMAT == 2u);
 }
 
 // Part `step` of those that a lane has; `output` are matrix rows.

@@ -38,6 +38,10 @@ struct LinearParams {
     picks: u32,
     // Of the norm, where a row is normed on the way.
     epsilon: f32,
+    // Of the picks, where they are made on the way: as in `RouteRule`, and where their number goes.
+    normalize: u32,
+    scale: f32,
+    layer: u32,
 }
 
 var<immediate> p: LinearParams;

@@ -370,6 +370,27 @@ impl Device for GpuDevice {
         self.note(self.picked_feed_forward(experts, routing, picks, x, rows, residual));
     }
 
+    fn mixture(
+        &self,
+        router: &Matrix,
+        bias: &Buffer<f32>,
+        rule: RouteRule,
+        experts: &Experts,
+        x: &Buffer<bf16>,
+        rows: &Rows<Self>,
+        layer: usize,
+        routing: &mut Routing<Self>,
+        residual: &mut Buffer<bf16>,
+    ) {
+        match self.mix_one_row(router, bias, rule, experts, x, rows, layer, routing, residual) {
+            Some(outcome) => self.note(outcome),
+            None => {
+                self.route(router, bias, rule, x, rows, layer, routing);
+                self.expert_feed_forward(experts, routing, rule.picks, x, rows, residual);
+            }
+        }
+    }
+
     fn copy_columns(
         &self,
         x: &Buffer<bf16>,

@@ -6,13 +6,13 @@ use forerunner_tensor::{DeviceError, RouteRule, Routing, Rows, bf16};
 use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
 use crate::driver::unsupported;
-use crate::linear::{LinearParams, MANY_ROWS, Write, tiled};
+use crate::linear::{LinearParams, MANY_ROWS, Write};
 use crate::rows::{row_grid, words_of};
 use crate::scratch::Place;
 use crate::shaders::Kernel;
 use crate::weights::{ExpertMatrices, Experts, Format, Matrix, Stored};
 
-/// Most experts and picks of a row, as in `experts.wgsl`.
+/// Most experts and picks of a row, as in `experts.wgsl` and `route.wgsl`.
 pub(crate) const MOST_EXPERTS: usize = 256;
 pub(crate) const MOST_PICKS: usize = 32;
 /// Entries an expert from which its tiles are for many.
@@ -81,6 +81,18 @@ fn expert_tiled(rows: usize, entries: usize, experts: usize) -> (Kernel, usize) 
     }
 }
 
+/// Whether there are kernels for so many picks.
+pub(crate) fn check_rule(rule: RouteRule, experts: usize) -> Result<(), DeviceError> {
+    if experts <= MOST_EXPERTS && rule.picks <= MOST_PICKS && rule.picks <= experts {
+        return Ok(());
+    }
+    Err(unsupported(
+        "the picks of a router",
+        format!("{} of {experts}", rule.picks),
+        format!("at most {MOST_PICKS} of at most {MOST_EXPERTS}"),
+    ))
+}
+
 impl GpuDevice {
     pub(crate) fn dense_feed_forward(
         &self,
@@ -99,12 +111,7 @@ impl GpuDevice {
                 rows: count as u32,
                 ..LinearParams::new(part.kind, part.outputs, gate_up.inputs, Write::Bf16).gated()
             };
-            let Stored { codes, scales } = &part.stored;
-            let nothing = self.nothing()?;
-            let (kernel, tile) = tiled(count);
-            let grid = [count.div_ceil(tile), params.blocks(tile), 1];
-            let buffers = [codes, scales, x, &*active, &*nothing];
-            self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
+            self.product_of_part(part, x, &active, &*self.nothing()?, params)?;
         } else {
             let both = self.scratch(Place::GateUp, count * 2 * width * size_of::<bf16>())?;
             self.product(gate_up, x, count, &both, Write::Bf16, None)?;
@@ -137,13 +144,8 @@ impl GpuDevice {
         routing: &Routing<GpuDevice>,
     ) -> Result<(), DeviceError> {
         let experts = router.outputs;
-        if experts > MOST_EXPERTS || rule.picks > MOST_PICKS || rule.picks > experts {
-            return Err(unsupported(
-                "the picks of a router",
-                format!("{} of {experts}", rule.picks),
-                format!("at most {MOST_PICKS} of at most {MOST_EXPERTS}"),
-            ));
-        }
+        check_rule(rule, experts)?;
+        assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
         let count = rows.count;
         let logits = self.scratch(Place::RouterLogits, count * experts * size_of::<f32>())?;
         self.product(router, x.first(count * router.inputs), count, &logits, Write::F32, None)?;
@@ -161,7 +163,6 @@ impl GpuDevice {
         let picked = routing.experts.first(count * rule.picks);
         let weights = routing.weights.first(count * rule.picks);
         let buffers = [&*logits, bias.first(experts), rows.lane.first(count), picked, weights];
-        assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
         if count <= ROUTE_FEW {
             let [logits, bias, lane, picked, weights] = buffers;
             let (tiles, order, distinct) = (&*grouped.tiles, &*grouped.order, &routing.distinct.memory);
@@ -230,7 +231,6 @@ impl GpuDevice {
         let active = self.scratch(Place::Active, entries * width * size_of::<bf16>())?;
         let x = x.first(rows.count * hidden);
         let grouped = self.group(routing.experts.first(entries), (rows.count, picks), experts.count, None)?;
-        let words = words_of("the hidden width of experts", hidden)?;
         if let [both] = &experts.gate_up[..] {
             let params = LinearParams::new(both.kind, both.outputs, hidden, Write::Bf16).gated();
             self.expert_product(both, &grouped, LinearParams { picks: picks as u32, ..params }, x, &active)?;
@@ -247,20 +247,11 @@ impl GpuDevice {
             }
             self.activate(&both, &active, entries, width)?;
         }
-        if let Some(outcome) = self.down_of_one_row(experts, routing, picks, &active, rows, residual) {
-            return outcome;
-        }
-        let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
-        let params = LinearParams::new(experts.down.kind, hidden, width, Write::Bf16);
-        self.expert_product(&experts.down, &grouped, params, &active, &outputs)?;
-        let params = CombineParams { picks: picks as u32, words: words as u32 };
-        let (weights, lane) = (routing.weights.first(entries), rows.lane.first(rows.count));
-        let buffers = [&*outputs, weights, lane, residual.first(rows.count * hidden)];
-        self.launch((Kernel::CombineExperts, Format::Bf16), &buffers, &params, row_grid(words, rows.count))
+        self.down(experts, routing, picks, &active, rows, residual)
     }
 
-    /// The weighted sum of one row's picks in one kernel; `None` where that is not to be had.
-    fn down_of_one_row(
+    /// The second product of experts, and the weighted sums of rows' picks.
+    pub(crate) fn down(
         &self,
         experts: &Experts,
         routing: &Routing<GpuDevice>,
@@ -268,17 +259,21 @@ impl GpuDevice {
         active: &Memory,
         rows: &Rows<GpuDevice>,
         residual: &Buffer<bf16>,
-    ) -> Option<Result<(), DeviceError>> {
-        let ExpertMatrices { kind, outputs, inputs, parts } = &experts.down;
-        let [part] = &parts[..] else { return None };
-        let params = LinearParams::new(*kind, *outputs, *inputs, Write::Add);
-        let blocks = params.blocks_of_fours(*outputs, picks).filter(|_| rows.count == 1)?;
-        let params = LinearParams { picks: picks as u32, ..params };
-        let Stored { codes, scales } = &part.stored;
-        let (picked, weights) = (routing.experts.first(picks), routing.weights.first(picks));
-        let out = residual.first(*outputs);
-        let buffers = [codes, scales, active, out, picked, weights, rows.lane.first(1)];
-        Some(self.launch((Kernel::ExpertDown, kind.format), &buffers, &params, [1, blocks, 1]))
+    ) -> Result<(), DeviceError> {
+        let entries = rows.count * picks;
+        let (hidden, width) = (experts.down.outputs, experts.down.inputs);
+        let words = words_of("the hidden width of experts", hidden)?;
+        if let Some(outcome) = self.down_of_one_row(experts, routing, picks, active, rows, residual) {
+            return outcome;
+        }
+        let outputs = self.scratch(Place::ExpertOutputs, entries * hidden * size_of::<bf16>())?;
+        let params = LinearParams::new(experts.down.kind, hidden, width, Write::Bf16);
+        let grouped = self.group(routing.experts.first(entries), (rows.count, picks), experts.count, None)?;
+        self.expert_product(&experts.down, &grouped, params, active, &outputs)?;
+        let params = CombineParams { picks: picks as u32, words: words as u32 };
+        let (weights, lane) = (routing.weights.first(entries), rows.lane.first(rows.count));
+        let buffers = [&*outputs, weights, lane, residual.first(rows.count * hidden)];
+        self.launch((Kernel::CombineExperts, Format::Bf16), &buffers, &params, row_grid(words, rows.count))
     }
 
     fn expert_product(

@@ -1,13 +1,15 @@
 //! What is done in one kernel where one row's operations follow each other.
 
-use forerunner_tensor::{ConvRing, DeviceError, Rows, bf16};
+use forerunner_tensor::{ConvRing, DeviceError, RouteRule, Routing, Rows, bf16};
 
 use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
-use crate::linear::{LinearParams, Write};
+use crate::experts::check_rule;
+use crate::linear::{LinearParams, THREADS, Write};
 use crate::rows::NormParams;
+use crate::scratch::Place;
 use crate::shaders::Kernel;
-use crate::weights::{Matrix, Stored};
+use crate::weights::{ExpertMatrices, Experts, Matrix, Stored};
 
 /// The widest row that is normed on the way into a product, as in `normed.wgsl`.
 pub(crate) const MOST_NORMED: usize = 2048;
@@ -91,5 +93,75 @@ impl GpuDevice {
             &ring.gated.memory,
         ];
         Some(self.launch((Kernel::ProjectConv, part.kind.format), &buffers, &params, [1, blocks, 1]))
+    }
+
+    /// A router and its experts for one row, whose picks are made on the way into gate and up; `None` where that is not to be
+    /// had.
+    pub(crate) fn mix_one_row(
+        &self,
+        router: &Matrix,
+        bias: &Buffer<f32>,
+        rule: RouteRule,
+        experts: &Experts,
+        x: &Buffer<bf16>,
+        rows: &Rows<GpuDevice>,
+        layer: usize,
+        routing: &Routing<GpuDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Option<Result<(), DeviceError>> {
+        let [both] = &experts.gate_up[..] else { return None };
+        let [part] = &both.parts[..] else { return None };
+        if rows.count != 1 || experts.count > THREADS || check_rule(rule, experts.count).is_err() {
+            return None;
+        }
+        assert_eq!(router.outputs, experts.count, "outputs of a router");
+        assert!(layer < routing.distinct.len, "layer {layer} of {}", routing.distinct.len);
+        let picks = rule.picks;
+        let params = LinearParams {
+            experts: experts.count as u32,
+            picks: picks as u32,
+            normalize: u32::from(rule.normalize),
+            scale: rule.scale,
+            layer: layer as u32,
+            ..LinearParams::new(both.kind, both.outputs, both.inputs, Write::Bf16).gated()
+        };
+        let queue = || {
+            let x = x.first(both.inputs);
+            let logits = self.scratch(Place::RouterLogits, experts.count * size_of::<f32>())?;
+            let active = self.scratch(Place::Active, picks * experts.down.inputs * size_of::<bf16>())?;
+            self.product(router, x, 1, &logits, Write::F32, None)?;
+            let Stored { codes, scales } = &part.stored;
+            let (bias, lane) = (bias.first(experts.count), rows.lane.first(1));
+            let (picked, weights) = (routing.experts.first(picks), routing.weights.first(picks));
+            let distinct = &routing.distinct.memory;
+            let buffers = [codes, scales, x, &*active, &*logits, bias, lane, picked, weights, distinct];
+            let kernel = (Kernel::ExpertLinearRouted, both.kind.format);
+            self.grouped.set(None);
+            self.launch(kernel, &buffers, &params, [picks, params.blocks(1), 1])?;
+            self.down(experts, routing, picks, &active, rows, residual)
+        };
+        Some(queue())
+    }
+
+    /// The weighted sum of one row's picks in one kernel; `None` where that is not to be had.
+    pub(crate) fn down_of_one_row(
+        &self,
+        experts: &Experts,
+        routing: &Routing<GpuDevice>,
+        picks: usize,
+        active: &Memory,
+        rows: &Rows<GpuDevice>,
+        residual: &Buffer<bf16>,
+    ) -> Option<Result<(), DeviceError>> {
+        let ExpertMatrices { kind, outputs, inputs, parts } = &experts.down;
+        let [part] = &parts[..] else { return None };
+        let params = LinearParams::new(*kind, *outputs, *inputs, Write::Add);
+        let blocks = params.blocks_of_fours(*outputs, picks).filter(|_| rows.count == 1)?;
+        let params = LinearParams { picks: picks as u32, ..params };
+        let Stored { codes, scales } = &part.stored;
+        let (picked, weights) = (routing.experts.first(picks), routing.weights.first(picks));
+        let out = residual.first(*outputs);
+        let buffers = [codes, scales, active, out, picked, weights, rows.lane.first(1)];
+        Some(self.launch((Kernel::ExpertDown, kind.format), &buffers, &params, [1, blocks, 1]))
     }
 }

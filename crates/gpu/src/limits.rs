@@ -22,9 +22,9 @@ pub struct LaunchNeeds {
 }
 
 /// The least that any Apple family from 7 on has (Metal feature set tables), and the immediates that every adapter
-/// has which has any (128 bytes; the layouts have half of them).
+/// has which has any (128 bytes; the layouts have three quarters of them).
 pub(crate) const MOST: LaunchNeeds =
-    LaunchNeeds { threads: 1024, workgroup_bytes: 32 << 10, buffers: 31, immediate_bytes: 64 };
+    LaunchNeeds { threads: 1024, workgroup_bytes: 32 << 10, buffers: 31, immediate_bytes: 96 };
 
 impl LaunchNeeds {
     /// # Panics

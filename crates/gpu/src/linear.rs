@@ -7,10 +7,10 @@ use crate::buffer::{Buffer, Memory};
 use crate::device::GpuDevice;
 use crate::scratch::Place;
 use crate::shaders::Kernel;
-use crate::weights::{CHUNK, Format, Kind, Matrix, Stored};
+use crate::weights::{CHUNK, Format, Kind, Matrix, Part, Stored};
 
 /// Invocations of a workgroup, as in `linear.wgsl`.
-const THREADS: usize = 128;
+pub(crate) const THREADS: usize = 128;
 /// Rows of a workgroup of a kernel for many rows, and fours of outputs, as in `many.wgsl`.
 pub(crate) const MANY_ROWS: usize = 64;
 const MANY_SLOTS: u32 = 16;
@@ -53,6 +53,9 @@ pub(crate) struct LinearParams {
     pub(crate) experts: u32,
     pub(crate) picks: u32,
     pub(crate) epsilon: f32,
+    pub(crate) normalize: u32,
+    pub(crate) scale: f32,
+    pub(crate) layer: u32,
 }
 
 #[repr(C)]
@@ -126,7 +129,7 @@ fn lanes(inputs: usize) -> usize {
 }
 
 /// The kernel for so many rows, and how many of them a workgroup has.
-pub(crate) fn tiled(rows: usize) -> (Kernel, usize) {
+fn tiled(rows: usize) -> (Kernel, usize) {
     match rows {
         0..=1 => (Kernel::Linear1, 1),
         2..=4 => (Kernel::Linear4, 4),
@@ -152,7 +155,6 @@ impl GpuDevice {
             return self.product_of_odd_rows(matrix, x, rows, out, write);
         }
         let nothing = self.nothing()?;
-        let (kernel, tile) = tiled(rows);
         for part in &matrix.parts {
             let params = LinearParams {
                 rows: rows as u32,
@@ -162,20 +164,30 @@ impl GpuDevice {
                 bias_row: bias.map_or(0, |bias| bias.row as u32),
                 ..LinearParams::new(part.kind, part.outputs, matrix.inputs, write)
             };
-            let Stored { codes, scales } = &part.stored;
-            let buffers = [codes, scales, x, out, bias.map_or(&*nothing, |bias| bias.logits)];
-            if let Some(norm) = self.take_norm(x, rows, matrix.inputs, out) {
-                let [codes, scales, _, out, bias] = buffers;
-                let buffers = [codes, scales, &norm.x, out, bias, &norm.weight, &norm.out];
-                let params = LinearParams { epsilon: norm.params.epsilon, ..params };
-                let grid = [1, params.blocks(1), 1];
-                self.launch((Kernel::LinearNormed, part.kind.format), &buffers, &params, grid)?;
-                continue;
-            }
-            let grid = [rows.div_ceil(tile), params.blocks(tile), 1];
-            self.launch((kernel, part.kind.format), &buffers, &params, grid)?;
+            self.product_of_part(part, x, out, bias.map_or(&*nothing, |bias| bias.logits), params)?;
         }
         Ok(())
+    }
+
+    /// The part's outputs; where a norm waits that makes `x`, it is done on the way.
+    pub(crate) fn product_of_part(
+        &self,
+        part: &Part,
+        x: &Memory,
+        out: &Memory,
+        bias: &Memory,
+        params: LinearParams,
+    ) -> Result<(), DeviceError> {
+        let Stored { codes, scales } = &part.stored;
+        let (rows, format) = (params.rows as usize, part.kind.format);
+        if let Some(norm) = self.take_norm(x, rows, params.inputs as usize, out) {
+            let buffers = [codes, scales, &norm.x, out, bias, &norm.weight, &norm.out];
+            let params = LinearParams { epsilon: norm.params.epsilon, ..params };
+            return self.launch((Kernel::LinearNormed, format), &buffers, &params, [1, params.blocks(1), 1]);
+        }
+        let (kernel, tile) = tiled(rows);
+        let grid = [rows.div_ceil(tile), params.blocks(tile), 1];
+        self.launch((kernel, format), &[codes, scales, x, out, bias], &params, grid)
     }
 
     /// Where words are shared by rows, sums are written first, and rounded by who owns a word.

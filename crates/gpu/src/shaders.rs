@@ -22,6 +22,7 @@ const WEIGHTS: &str = include_str!("../shaders/weights.wgsl");
 const LINEAR: &str = include_str!("../shaders/linear.wgsl");
 const FEW: &str = include_str!("../shaders/few.wgsl");
 const NORM: &str = include_str!("../shaders/norm.wgsl");
+const ROUTE: &str = include_str!("../shaders/route.wgsl");
 const CONV: &str = include_str!("../shaders/conv.wgsl");
 
 /// Families with their number as index.
@@ -33,14 +34,18 @@ impl Family {
         match self {
             Family::Rows => [COMMON, NORM, CONV, include_str!("../shaders/rows.wgsl")].concat(),
             Family::Embed => [COMMON, WEIGHTS, include_str!("../shaders/embed.wgsl")].concat(),
-            Family::Linear => [COMMON, WEIGHTS, LINEAR, FEW, include_str!("../shaders/stored.wgsl")].concat(),
+            Family::Linear => {
+                let entries =
+                    [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/routed.wgsl")];
+                [COMMON, WEIGHTS, LINEAR, FEW, ROUTE, &entries.concat()].concat()
+            }
             Family::LinearNormed => {
                 let normed = include_str!("../shaders/normed.wgsl");
                 [COMMON, WEIGHTS, LINEAR, FEW, NORM, CONV, normed].concat()
             }
             Family::LinearMany => [COMMON, WEIGHTS, LINEAR, include_str!("../shaders/many.wgsl")].concat(),
             Family::Attention => [COMMON, include_str!("../shaders/attention.wgsl")].concat(),
-            Family::Experts => [COMMON, include_str!("../shaders/experts.wgsl")].concat(),
+            Family::Experts => [COMMON, ROUTE, include_str!("../shaders/experts.wgsl")].concat(),
             Family::Windows => [COMMON, include_str!("../shaders/windows.wgsl")].concat(),
             Family::Draw => [COMMON, include_str!("../shaders/draw.wgsl")].concat(),
         }
@@ -125,17 +130,18 @@ kernels! {
     PatchWord: Rows "patch_word" "w", 1 threads, 0 shared, 12 immediates;
     Embed: Embed "embed" "rrrrw", 64 threads, 0 shared, 20 immediates;
     ChainEmbed: Embed "chain_embed" "rrrrrrrrww", 64 threads, 256 shared, 32 immediates;
-    Linear1: Linear "linear" "rrrwr", 128 threads, 2052 shared, 64 immediates, 1 rows;
-    Linear4: Linear "linear" "rrrwr", 128 threads, 8208 shared, 64 immediates, 4 rows;
-    Linear8: Linear "linear" "rrrwr", 128 threads, 16416 shared, 64 immediates, 8 rows;
-    ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 64 immediates, 1 rows;
-    ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 64 immediates, 4 rows;
-    ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 64 immediates, 8 rows;
-    ExpertDown: Linear "expert_down" "rrrwrrr", 128 threads, 2048 shared, 64 immediates, 1 rows;
-    LinearNormed: LinearNormed "linear_normed" "rrrwrrw", 128 threads, 7716 shared, 64 immediates, 1 rows;
-    ProjectConv: LinearNormed "project_conv" "rrrwrrwrrw", 128 threads, 7712 shared, 64 immediates, 1 rows;
-    LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 64 immediates;
-    ExpertLinearMany: LinearMany "expert_linear_many" "rrrwrrr", 128 threads, 16384 shared, 64 immediates;
+    Linear1: Linear "linear" "rrrwr", 128 threads, 2052 shared, 76 immediates, 1 rows;
+    Linear4: Linear "linear" "rrrwr", 128 threads, 8208 shared, 76 immediates, 4 rows;
+    Linear8: Linear "linear" "rrrwr", 128 threads, 16416 shared, 76 immediates, 8 rows;
+    ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 76 immediates, 1 rows;
+    ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 76 immediates, 4 rows;
+    ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 76 immediates, 8 rows;
+    ExpertLinearRouted: Linear "expert_linear_routed" "rrrwrrrwww", 128 threads, 4356 shared, 76 immediates, 1 rows;
+    ExpertDown: Linear "expert_down" "rrrwrrr", 128 threads, 2048 shared, 76 immediates, 1 rows;
+    LinearNormed: LinearNormed "linear_normed" "rrrwrrw", 128 threads, 7716 shared, 76 immediates, 1 rows;
+    ProjectConv: LinearNormed "project_conv" "rrrwrrwrrw", 128 threads, 7712 shared, 76 immediates, 1 rows;
+    LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 76 immediates;
+    ExpertLinearMany: LinearMany "expert_linear_many" "rrrwrrr", 128 threads, 16384 shared, 76 immediates;
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;

@@ -4,8 +4,8 @@ mod support;
 
 use forerunner_gpu::{Buffer, GpuDevice, GpuOptions, Matrix};
 use forerunner_tensor::{
-    AffineValues, CONV_RING, ConvRing, Device, DeviceError, Element, HostMatrix, MatrixValues, Rows, Scales,
-    bf16,
+    AffineValues, CONV_RING, ConvRing, Device, DeviceError, Element, ExpertWeights, HostMatrix, MatrixValues,
+    NO_LANE, RouteRule, Routing, Rows, Scales, bf16,
 };
 
 /// So many that sums have 32 lanes, and one lane a chunk more.
@@ -13,6 +13,15 @@ const INPUTS: usize = 33 * 32;
 /// Not all fours are full.
 const CHANNELS: usize = 70;
 const POSITIONS: usize = 4;
+/// Of a feed-forward.
+const WIDTH: usize = 96;
+
+/// What reads normed rows.
+struct Weights {
+    project: Matrix,
+    gate_up: Matrix,
+    down: Matrix,
+}
 
 fn values(len: usize, step: usize) -> Vec<bf16> {
     (0..len).map(|index| bf16::from_f32((index * step % 1021) as f32 / 512.0 - 1.0)).collect()
@@ -31,8 +40,7 @@ fn downloaded<T: Element>(device: &GpuDevice, buffer: &Buffer<T>, len: usize) ->
 }
 
 /// Dense weights, 8-bit or 4-bit codes.
-fn matrix(bits: u32) -> HostMatrix<'static> {
-    let (rows, columns) = (3 * CHANNELS, INPUTS);
+fn matrix(rows: usize, columns: usize, bits: u32) -> HostMatrix<'static> {
     let values = if bits == 16 {
         MatrixValues::Bf16(values(rows * columns, 7).into())
     } else {
@@ -49,10 +57,10 @@ fn matrix(bits: u32) -> HostMatrix<'static> {
     HostMatrix { rows, columns, values }
 }
 
-/// What a norm, a product and a convolution leave: each norm queued by itself where `apart` says so.
+/// What norms leave, and a product, a convolution and a feed-forward of them: each norm queued by itself where `apart` says so.
 fn outcome(
     device: &GpuDevice,
-    matrix: &Matrix,
+    weights: &Weights,
     epsilon: f32,
     apart: bool,
 ) -> Result<Vec<Vec<bf16>>, DeviceError> {
@@ -69,29 +77,26 @@ fn outcome(
     for position in 0..POSITIONS {
         device.upload(&mut rows.position, 0, &[position as i32]);
         let x = uploaded(device, &values(INPUTS, 11 + position))?;
-        for is_product in [true, false] {
-            device.rms_norm(&x, &weight, epsilon, 1, INPUTS, &mut normed);
+        let norm = |normed: &mut Buffer<bf16>| {
+            device.rms_norm(&x, &weight, epsilon, 1, INPUTS, normed);
             if apart {
-                downloaded(device, &normed, 1)?;
+                downloaded(device, normed, 1)?;
             }
-            if is_product {
-                device.linear(matrix, &normed, 1, &mut projected);
-                left.push(downloaded(device, &projected, 3 * CHANNELS)?);
-            } else {
-                device.project_short_conv(
-                    matrix,
-                    &normed,
-                    &kernel,
-                    CHANNELS,
-                    &rows,
-                    &mut ring,
-                    &mut projected,
-                    &mut out,
-                );
-                left.push(downloaded(device, &out, CHANNELS)?);
-            }
-            left.push(downloaded(device, &normed, INPUTS)?);
-        }
+            Ok::<_, DeviceError>(())
+        };
+        norm(&mut normed)?;
+        device.linear(&weights.project, &normed, 1, &mut projected);
+        left.push(downloaded(device, &projected, 3 * CHANNELS)?);
+        left.push(downloaded(device, &normed, INPUTS)?);
+        norm(&mut normed)?;
+        let (matrix, ring) = (&weights.project, &mut ring);
+        device.project_short_conv(matrix, &normed, &kernel, CHANNELS, &rows, ring, &mut projected, &mut out);
+        left.push(downloaded(device, &out, CHANNELS)?);
+        left.push(downloaded(device, &normed, INPUTS)?);
+        let mut residual = uploaded(device, &values(INPUTS, 19))?;
+        norm(&mut normed)?;
+        device.feed_forward(&weights.gate_up, &weights.down, &normed, 1, &mut residual);
+        left.push(downloaded(device, &residual, INPUTS)?);
     }
     left.push(downloaded(device, &ring.gated, CONV_RING * CHANNELS)?);
     Ok(left)
@@ -101,14 +106,19 @@ fn outcome(
 fn a_norm_on_the_way_has_the_bits_of_one_before() -> Result<(), DeviceError> {
     let Some(device) = support::device(&GpuOptions::default()) else { return Ok(()) };
     for bits in [16, 8, 4] {
-        let matrix = device.load_matrix(&[matrix(bits)])?;
-        let apart = outcome(&device, &matrix, 1e-5, true)?;
-        let joined = outcome(&device, &matrix, 1e-5, false)?;
+        let load = |rows, columns| device.load_matrix(&[matrix(rows, columns, bits)]);
+        let weights = Weights {
+            project: load(3 * CHANNELS, INPUTS)?,
+            gate_up: load(2 * WIDTH, INPUTS)?,
+            down: load(INPUTS, WIDTH)?,
+        };
+        let apart = outcome(&device, &weights, 1e-5, true)?;
+        let joined = outcome(&device, &weights, 1e-5, false)?;
         for (index, (joined, apart)) in joined.iter().zip(&apart).enumerate() {
             assert_eq!(joined, apart, "{bits} bits, output {index}");
         }
         // Another norm is noticed.
-        assert_ne!(outcome(&device, &matrix, 1.0, false)?, apart);
+        assert_ne!(outcome(&device, &weights, 1.0, false)?, apart);
     }
     Ok(())
 }
@@ -127,5 +137,42 @@ fn a_norm_that_waits_is_there_for_others() -> Result<(), DeviceError> {
     device.copy_columns(&again, 1, INPUTS, &mut copied, INPUTS, 0);
     assert_eq!(downloaded(&device, &copied, INPUTS)?, read);
     assert!(read.iter().any(|value| *value != bf16::ZERO));
+    Ok(())
+}
+
+/// A pad row by itself picks nothing, adds nothing and leaves the ring as it is.
+#[test]
+fn a_pad_row_alone_writes_nothing() -> Result<(), DeviceError> {
+    const PICKS: usize = 2;
+    let Some(device) = support::device(&GpuOptions::default()) else { return Ok(()) };
+    let before = values(64, 11);
+    let (x, weight) = (uploaded(&device, &before)?, uploaded(&device, &values(3 * 64, 13))?);
+    let mut residual = uploaded(&device, &before)?;
+    let mut rows = Rows::new(&device, 1)?;
+    rows.count = 1;
+    device.upload(&mut rows.lane, 0, &[NO_LANE]);
+    let mut routing = Routing {
+        experts: device.allocate(PICKS)?,
+        weights: device.allocate(PICKS)?,
+        distinct: device.allocate(1)?,
+    };
+    device.upload(&mut routing.distinct, 0, &[7]);
+    let expert =
+        |_| ExpertWeights { gate: matrix(64, 64, 16), up: matrix(64, 64, 16), down: matrix(64, 64, 16) };
+    let experts = device.load_experts(&mut (0..4).map(expert))?;
+    let router = device.load_matrix(&[matrix(4, 64, 16)])?;
+    let rule = RouteRule { picks: PICKS, normalize: true, scale: 1.0 };
+    let bias = device.allocate(4)?;
+    device.mixture(&router, &bias, rule, &experts, &x, &rows, 0, &mut routing, &mut residual);
+    assert_eq!(downloaded(&device, &residual, 64)?, before);
+    assert_eq!(downloaded(&device, &routing.experts, PICKS)?, [-1; PICKS]);
+    assert_eq!(downloaded(&device, &routing.distinct, 1)?, [0]);
+    let mut ring = ConvRing { gated: uploaded(&device, &values(CONV_RING * 64, 3))? };
+    let (mut normed, mut out) = (device.allocate(64)?, device.allocate(64)?);
+    let mut projected = device.allocate(3 * 64)?;
+    device.rms_norm(&x, &weight, 1e-5, 1, 64, &mut normed);
+    let matrix = device.load_matrix(&[matrix(3 * 64, 64, 16)])?;
+    device.project_short_conv(&matrix, &normed, &weight, 64, &rows, &mut ring, &mut projected, &mut out);
+    assert_eq!(downloaded(&device, &ring.gated, CONV_RING * 64)?, values(CONV_RING * 64, 3));
     Ok(())
 }

@@ -22,7 +22,6 @@ constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
-constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
 constant uint NO_EXPERT = 4294967295u;
 constant uint BEGINS_TILE = 1u;

@@ -11,10 +11,10 @@ struct _mslBufferSizes {
     uint size4;
 };
 
-typedef int type_3[1];
-struct type_4 {
+struct type_3 {
     uint inner[256];
 };
+typedef int type_4[1];
 typedef metal::uint4 type_6[1];
 typedef uint type_7[1];
 struct GroupParams {
@@ -31,7 +31,6 @@ constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
-constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
 constant uint NO_EXPERT = 4294967295u;
 constant uint BEGINS_TILE = 1u;
@@ -42,13 +41,13 @@ struct group_entriesInput {
 [[max_total_threads_per_threadgroup(256)]] kernel void group_entries(
   uint thread_ [[thread_index_in_threadgroup]]
 , constant GroupParams& grouping [[buffer(0)]]
-, device type_3 const& entry_experts [[buffer(1)]]
+, device type_4 const& entry_experts [[buffer(1)]]
 , device type_6& tiles [[buffer(2)]]
 , device type_7& order [[buffer(3)]]
-, device type_3& distinct [[buffer(4)]]
+, device type_4& distinct [[buffer(4)]]
 , threadgroup type_9& counts
 , threadgroup type_9& places
-, threadgroup type_4& entries_of
+, threadgroup type_3& entries_of
 , constant _mslBufferSizes& _buffer_sizes [[buffer(5)]]
 ) {
     uint entry = {};

@@ -31,6 +31,9 @@ struct LinearParams {
     uint experts;
     uint picks;
     float epsilon;
+    uint normalize;
+    float scale;
+    uint layer;
 };
 typedef float type_8[1];
 struct type_10 {
@@ -71,6 +74,7 @@ constant uint WRITE_F32_ = 2u;
 constant uint WRITE_BIAS = 3u;
 constant uint WRITE_GATED = 4u;
 constant metal::uint4 FIRST_ROWS = metal::uint4(0u, 1u, 2u, 3u);
+constant uint MOST_PICKS = 32u;
 constant uint FORMAT = 0u;
 constant uint ROWS = 1u;
 
@@ -521,7 +525,7 @@ uint parts_shift(
     if (true) {
         return 2u;
     }
-    return 4294967295u;
+    return 0u;
 }
 
 Part load_part(

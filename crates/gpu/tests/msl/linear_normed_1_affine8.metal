@@ -33,6 +33,9 @@ struct LinearParams {
     uint experts;
     uint picks;
     float epsilon;
+    uint normalize;
+    float scale;
+    uint layer;
 };
 typedef float type_8[1];
 struct type_10 {

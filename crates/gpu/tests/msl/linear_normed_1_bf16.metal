@@ -33,6 +33,9 @@ struct LinearParams {
     uint experts;
     uint picks;
     float epsilon;
+    uint normalize;
+    float scale;
+    uint layer;
 };
 typedef float type_8[1];
 struct type_10 {
@@ -530,7 +533,7 @@ uint parts_shift(
     if (true) {
         return 2u;
     }
-    return 4294967295u;
+    return 0u;
 }
 
 Part load_part(

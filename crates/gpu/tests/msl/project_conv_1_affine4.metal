@@ -36,6 +36,9 @@ struct LinearParams {
     uint experts;
     uint picks;
     float epsilon;
+    uint normalize;
+    float scale;
+    uint layer;
 };
 struct type_9 {
     metal::uint4 inner[4];

@@ -36,6 +36,9 @@ struct LinearParams {
     uint experts;
     uint picks;
     float epsilon;
+    uint normalize;
+    float scale;
+    uint layer;
 };
 struct type_9 {
     metal::uint4 inner[4];
@@ -347,7 +350,7 @@ uint parts_shift(
     if (true) {
         return 2u;
     }
-    return 4294967295u;
+    return 0u;
 }
 
 Part load_part(

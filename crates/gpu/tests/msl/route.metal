@@ -5,36 +5,42 @@
 using metal::uint;
 
 struct _mslBufferSizes {
-    uint size1;
-    uint size2;
-    uint size3;
     uint size4;
     uint size5;
+    uint size6;
+    uint size7;
+    uint size8;
 };
 
-struct RouteParams {
+struct RouteRule {
     uint experts;
     uint picks;
     uint normalize;
     float scale;
+};
+struct Pick {
+    uint pick;
+    float weight;
+};
+struct type_4 {
+    uint inner[256];
+};
+struct type_5 {
+    float inner[32];
+};
+struct RouteParams {
+    RouteRule rule;
     uint rows;
     uint tile_shift;
     uint tiles;
     uint layer;
 };
-typedef float type_4[1];
-typedef int type_5[1];
-struct type_6 {
-    uint inner[256];
-};
-struct type_7 {
-    float inner[32];
-};
+typedef float type_6[1];
+typedef int type_7[1];
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
-constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
 constant uint NO_EXPERT = 4294967295u;
 constant uint BEGINS_TILE = 1u;
@@ -73,186 +79,197 @@ uint ordered(
     return ((bits & 2147483648u) != 0u) ? ~(bits) : (bits | 2147483648u);
 }
 
-uint route_row(
-    uint row,
+Pick pick_of(
     uint expert_1,
-    constant RouteParams& route_rule,
-    device type_4 const& router_logits,
-    device type_4 const& bias,
-    device type_5 const& route_lane,
-    device type_5& picked_experts,
-    device type_4& picked_weights,
-    threadgroup type_6& biased,
-    threadgroup type_6& is_picked,
-    threadgroup type_7& picked_scores,
-    constant _mslBufferSizes& _buffer_sizes
+    bool is_expert,
+    float logit,
+    float bias,
+    RouteRule rule,
+    threadgroup type_4& biased,
+    threadgroup type_4& is_picked,
+    threadgroup type_5& picked_scores
 ) {
     float score = 0.0;
     uint order = 0u;
-    bool local = {};
     uint before = 0u;
     uint other = 0u;
+    bool local = {};
     bool local_1 = {};
     bool local_2 = {};
-    bool local_3 = {};
-    bool local_4 = {};
-    uint pick = MOST_PICKS;
+    Pick mine = Pick {32u, 0.0};
     uint other_1 = 0u;
     float total = 1.0;
     uint i = 0u;
-    bool local_5 = {};
-    int _e4 = route_lane[row];
-    bool is_pad = _e4 == NO_LANE;
-    uint _e9 = route_rule.experts;
-    bool is_expert = expert_1 < _e9;
     if (is_expert) {
-        local = !(is_pad);
-    } else {
-        local = false;
+        float _e10 = exponential(-(logit));
+        score = 1.0 / (1.0 + _e10);
+        float _e15 = score;
+        uint _e17 = ordered(_e15 + bias);
+        order = _e17;
     }
-    bool _e19 = local;
-    if (_e19) {
-        uint _e23 = route_rule.experts;
-        float _e27 = router_logits[(row * _e23) + expert_1];
-        float _e29 = exponential(-(_e27));
-        score = 1.0 / (1.0 + _e29);
-        float _e34 = score;
-        float _e37 = bias[expert_1];
-        uint _e39 = ordered(_e34 + _e37);
-        order = _e39;
-    }
-    uint _e42 = order;
-    biased.inner[expert_1] = _e42;
+    uint _e20 = order;
+    biased.inner[expert_1] = _e20;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e81 = other;
-            other = _e81 + 1u;
+            uint _e57 = other;
+            other = _e57 + 1u;
         }
         loop_init = false;
-        uint _e47 = other;
-        uint _e50 = route_rule.experts;
-        if (_e47 < _e50) {
+        uint _e25 = other;
+        if (_e25 < rule.experts) {
         } else {
             break;
         }
         {
-            uint _e53 = other;
-            uint _e55 = biased.inner[_e53];
-            uint _e56 = order;
-            if (!((_e55 > _e56))) {
-                uint _e62 = other;
-                uint _e64 = biased.inner[_e62];
-                uint _e65 = order;
-                if (_e64 == _e65) {
-                    uint _e69 = other;
-                    local_2 = _e69 < expert_1;
+            uint _e29 = other;
+            uint _e31 = biased.inner[_e29];
+            uint _e32 = order;
+            if (!((_e31 > _e32))) {
+                uint _e38 = other;
+                uint _e40 = biased.inner[_e38];
+                uint _e41 = order;
+                if (_e40 == _e41) {
+                    uint _e45 = other;
+                    local_1 = _e45 < expert_1;
                 } else {
-                    local_2 = false;
+                    local_1 = false;
                 }
-                bool _e72 = local_2;
-                local_1 = _e72;
+                bool _e48 = local_1;
+                local = _e48;
             } else {
-                local_1 = true;
+                local = true;
             }
-            bool is_before = local_1;
-            uint _e75 = before;
-            before = _e75 + (is_before ? 1u : 0u);
+            bool is_before = local;
+            uint _e51 = before;
+            before = _e51 + (is_before ? 1u : 0u);
         }
     }
     if (is_expert) {
-        local_3 = !(is_pad);
+        uint _e61 = before;
+        local_2 = _e61 < rule.picks;
     } else {
-        local_3 = false;
+        local_2 = false;
     }
-    bool _e87 = local_3;
-    if (_e87) {
-        uint _e90 = before;
-        uint _e93 = route_rule.picks;
-        local_4 = _e90 < _e93;
-    } else {
-        local_4 = false;
-    }
-    bool is_mine = local_4;
+    bool is_mine = local_2;
     is_picked.inner[expert_1] = is_mine ? 1u : 0u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_mine) {
-        pick = 0u;
+        mine.pick = 0u;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
-                uint _e116 = other_1;
-                other_1 = _e116 + 1u;
+                uint _e89 = other_1;
+                other_1 = _e89 + 1u;
             }
             loop_init_1 = false;
-            uint _e107 = other_1;
-            if (_e107 < expert_1) {
+            uint _e79 = other_1;
+            if (_e79 < expert_1) {
             } else {
                 break;
             }
             {
-                uint _e109 = pick;
-                uint _e111 = other_1;
-                uint _e113 = is_picked.inner[_e111];
-                pick = _e109 + _e113;
+                uint _e82 = mine.pick;
+                uint _e84 = other_1;
+                uint _e86 = is_picked.inner[_e84];
+                mine.pick = _e82 + _e86;
             }
         }
-        uint _e119 = pick;
-        float _e121 = score;
-        picked_scores.inner[_e119] = _e121;
+        uint _e93 = mine.pick;
+        float _e95 = score;
+        picked_scores.inner[_e93] = _e95;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_mine) {
-        uint _e126 = route_rule.normalize;
-        if (_e126 != 0u) {
+        if (rule.normalize != 0u) {
             total = 0.0;
             bool loop_init_2 = true;
             while(true) {
                 if (!loop_init_2) {
-                    uint _e144 = i;
-                    i = _e144 + 1u;
+                    uint _e114 = i;
+                    i = _e114 + 1u;
                 }
                 loop_init_2 = false;
-                uint _e132 = i;
-                uint _e135 = route_rule.picks;
-                if (_e132 < _e135) {
+                uint _e104 = i;
+                if (_e104 < rule.picks) {
                 } else {
                     break;
                 }
                 {
-                    float _e137 = total;
-                    uint _e139 = i;
-                    float _e141 = picked_scores.inner[_e139];
-                    total = _e137 + _e141;
+                    float _e107 = total;
+                    uint _e109 = i;
+                    float _e111 = picked_scores.inner[_e109];
+                    total = _e107 + _e111;
                 }
             }
-            float _e146 = total;
-            total = _e146 + 0.000001;
+            float _e116 = total;
+            total = _e116 + 0.000001;
         }
-        uint _e152 = route_rule.picks;
-        uint _e154 = pick;
-        picked_experts[(row * _e152) + _e154] = static_cast<int>(expert_1);
-        uint _e161 = route_rule.picks;
-        uint _e163 = pick;
-        float _e166 = score;
-        float _e167 = total;
-        float _e171 = route_rule.scale;
-        picked_weights[(row * _e161) + _e163] = (_e166 / _e167) * _e171;
+        float _e120 = score;
+        float _e121 = total;
+        mine.weight = (_e120 / _e121) * rule.scale;
+    }
+    Pick _e125 = mine;
+    return _e125;
+}
+
+uint route_row(
+    uint row,
+    uint expert_2,
+    threadgroup type_4& biased,
+    threadgroup type_4& is_picked,
+    threadgroup type_5& picked_scores,
+    constant RouteParams& routed,
+    device type_6 const& router_logits,
+    device type_6 const& bias_1,
+    device type_7 const& route_lane,
+    device type_7& picked_experts,
+    device type_6& picked_weights,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    bool local_3 = {};
+    float logit_1 = 0.0;
+    float of_expert = 0.0;
+    bool local_4 = {};
+    int _e4 = route_lane[row];
+    bool is_pad = _e4 == NO_LANE;
+    uint _e10 = routed.rule.experts;
+    if (expert_2 < _e10) {
+        local_3 = !(is_pad);
+    } else {
+        local_3 = false;
+    }
+    bool is_expert_1 = local_3;
+    if (is_expert_1) {
+        uint _e25 = routed.rule.experts;
+        float _e29 = router_logits[(row * _e25) + expert_2];
+        logit_1 = _e29;
+        float _e32 = bias_1[expert_2];
+        of_expert = _e32;
+    }
+    float _e33 = logit_1;
+    float _e34 = of_expert;
+    RouteRule _e37 = routed.rule;
+    Pick _e38 = pick_of(expert_2, is_expert_1, _e33, _e34, _e37, biased, is_picked, picked_scores);
+    if (_e38.pick < MOST_PICKS) {
+        uint _e46 = routed.rule.picks;
+        picked_experts[(row * _e46) + _e38.pick] = static_cast<int>(expert_2);
+        uint _e56 = routed.rule.picks;
+        picked_weights[(row * _e56) + _e38.pick] = _e38.weight;
     }
     if (is_pad) {
-        uint _e177 = route_rule.picks;
-        local_5 = expert_1 < _e177;
+        uint _e67 = routed.rule.picks;
+        local_4 = expert_2 < _e67;
     } else {
-        local_5 = false;
+        local_4 = false;
     }
-    bool _e180 = local_5;
-    if (_e180) {
-        uint _e184 = route_rule.picks;
-        picked_experts[(row * _e184) + expert_1] = -1;
+    bool _e70 = local_4;
+    if (_e70) {
+        uint _e75 = routed.rule.picks;
+        picked_experts[(row * _e75) + expert_2] = -1;
     }
-    uint _e189 = pick;
-    return _e189;
+    return _e38.pick;
 }
 
 struct routeInput {
@@ -260,17 +277,17 @@ struct routeInput {
 [[max_total_threads_per_threadgroup(256)]] kernel void route(
   metal::uint3 workgroup [[threadgroup_position_in_grid]]
 , uint expert [[thread_index_in_threadgroup]]
-, constant RouteParams& route_rule [[buffer(0)]]
-, device type_4 const& router_logits [[buffer(1)]]
-, device type_4 const& bias [[buffer(2)]]
-, device type_5 const& route_lane [[buffer(3)]]
-, device type_5& picked_experts [[buffer(4)]]
-, device type_4& picked_weights [[buffer(5)]]
-, threadgroup type_6& biased
-, threadgroup type_6& is_picked
-, threadgroup type_7& picked_scores
+, threadgroup type_4& biased
+, threadgroup type_4& is_picked
+, threadgroup type_5& picked_scores
+, constant RouteParams& routed [[buffer(0)]]
+, device type_6 const& router_logits [[buffer(1)]]
+, device type_6 const& bias_1 [[buffer(2)]]
+, device type_7 const& route_lane [[buffer(3)]]
+, device type_7& picked_experts [[buffer(4)]]
+, device type_6& picked_weights [[buffer(5)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(6)]]
 ) {
-    uint _e3 = route_row(workgroup.x, expert, route_rule, router_logits, bias, route_lane, picked_experts, picked_weights, biased, is_picked, picked_scores, _buffer_sizes);
+    uint _e3 = route_row(workgroup.x, expert, biased, is_picked, picked_scores, routed, router_logits, bias_1, route_lane, picked_experts, picked_weights, _buffer_sizes);
     return;
 }

@@ -5,41 +5,47 @@
 using metal::uint;
 
 struct _mslBufferSizes {
-    uint size1;
-    uint size2;
-    uint size3;
     uint size4;
     uint size5;
+    uint size6;
+    uint size7;
+    uint size8;
     uint size9;
     uint size10;
     uint size11;
 };
 
-struct RouteParams {
+struct RouteRule {
     uint experts;
     uint picks;
     uint normalize;
     float scale;
+};
+struct Pick {
+    uint pick;
+    float weight;
+};
+struct type_4 {
+    uint inner[256];
+};
+struct type_5 {
+    float inner[32];
+};
+struct RouteParams {
+    RouteRule rule;
     uint rows;
     uint tile_shift;
     uint tiles;
     uint layer;
 };
-typedef float type_4[1];
-typedef int type_5[1];
-struct type_6 {
-    uint inner[256];
-};
-struct type_7 {
-    float inner[32];
-};
+typedef float type_6[1];
+typedef int type_7[1];
 typedef metal::uint4 type_9[1];
 typedef uint type_10[1];
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
 constant float LOWEST = -300000000000000000000000000000000000000.0;
-constant uint MOST_EXPERTS = 256u;
 constant uint MOST_PICKS = 32u;
 constant uint NO_EXPERT = 4294967295u;
 constant uint BEGINS_TILE = 1u;
@@ -78,206 +84,217 @@ uint ordered(
     return ((bits & 2147483648u) != 0u) ? ~(bits) : (bits | 2147483648u);
 }
 
-uint route_row(
-    uint row_1,
+Pick pick_of(
     uint expert,
-    constant RouteParams& route_rule,
-    device type_4 const& router_logits,
-    device type_4 const& bias,
-    device type_5 const& route_lane,
-    device type_5& picked_experts,
-    device type_4& picked_weights,
-    threadgroup type_6& biased,
-    threadgroup type_6& is_picked,
-    threadgroup type_7& picked_scores,
-    constant _mslBufferSizes& _buffer_sizes
+    bool is_expert,
+    float logit,
+    float bias,
+    RouteRule rule,
+    threadgroup type_4& biased,
+    threadgroup type_4& is_picked,
+    threadgroup type_5& picked_scores
 ) {
     float score = 0.0;
     uint order = 0u;
-    bool local_3 = {};
     uint before_1 = 0u;
     uint other_2 = 0u;
+    bool local_3 = {};
     bool local_4 = {};
     bool local_5 = {};
-    bool local_6 = {};
-    bool local_7 = {};
-    uint pick = MOST_PICKS;
+    Pick mine = Pick {32u, 0.0};
     uint other_3 = 0u;
     float total = 1.0;
     uint i = 0u;
-    bool local_8 = {};
-    int _e4 = route_lane[row_1];
-    bool is_pad = _e4 == NO_LANE;
-    uint _e9 = route_rule.experts;
-    bool is_expert = expert < _e9;
     if (is_expert) {
-        local_3 = !(is_pad);
-    } else {
-        local_3 = false;
+        float _e10 = exponential(-(logit));
+        score = 1.0 / (1.0 + _e10);
+        float _e15 = score;
+        uint _e17 = ordered(_e15 + bias);
+        order = _e17;
     }
-    bool _e19 = local_3;
-    if (_e19) {
-        uint _e23 = route_rule.experts;
-        float _e27 = router_logits[(row_1 * _e23) + expert];
-        float _e29 = exponential(-(_e27));
-        score = 1.0 / (1.0 + _e29);
-        float _e34 = score;
-        float _e37 = bias[expert];
-        uint _e39 = ordered(_e34 + _e37);
-        order = _e39;
-    }
-    uint _e42 = order;
-    biased.inner[expert] = _e42;
+    uint _e20 = order;
+    biased.inner[expert] = _e20;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e81 = other_2;
-            other_2 = _e81 + 1u;
+            uint _e57 = other_2;
+            other_2 = _e57 + 1u;
         }
         loop_init = false;
-        uint _e47 = other_2;
-        uint _e50 = route_rule.experts;
-        if (_e47 < _e50) {
+        uint _e25 = other_2;
+        if (_e25 < rule.experts) {
         } else {
             break;
         }
         {
-            uint _e53 = other_2;
-            uint _e55 = biased.inner[_e53];
-            uint _e56 = order;
-            if (!((_e55 > _e56))) {
-                uint _e62 = other_2;
-                uint _e64 = biased.inner[_e62];
-                uint _e65 = order;
-                if (_e64 == _e65) {
-                    uint _e69 = other_2;
-                    local_5 = _e69 < expert;
+            uint _e29 = other_2;
+            uint _e31 = biased.inner[_e29];
+            uint _e32 = order;
+            if (!((_e31 > _e32))) {
+                uint _e38 = other_2;
+                uint _e40 = biased.inner[_e38];
+                uint _e41 = order;
+                if (_e40 == _e41) {
+                    uint _e45 = other_2;
+                    local_4 = _e45 < expert;
                 } else {
-                    local_5 = false;
+                    local_4 = false;
                 }
-                bool _e72 = local_5;
-                local_4 = _e72;
+                bool _e48 = local_4;
+                local_3 = _e48;
             } else {
-                local_4 = true;
+                local_3 = true;
             }
-            bool is_before = local_4;
-            uint _e75 = before_1;
-            before_1 = _e75 + (is_before ? 1u : 0u);
+            bool is_before = local_3;
+            uint _e51 = before_1;
+            before_1 = _e51 + (is_before ? 1u : 0u);
         }
     }
     if (is_expert) {
-        local_6 = !(is_pad);
+        uint _e61 = before_1;
+        local_5 = _e61 < rule.picks;
     } else {
-        local_6 = false;
+        local_5 = false;
     }
-    bool _e87 = local_6;
-    if (_e87) {
-        uint _e90 = before_1;
-        uint _e93 = route_rule.picks;
-        local_7 = _e90 < _e93;
-    } else {
-        local_7 = false;
-    }
-    bool is_mine = local_7;
+    bool is_mine = local_5;
     is_picked.inner[expert] = is_mine ? 1u : 0u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_mine) {
-        pick = 0u;
+        mine.pick = 0u;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
-                uint _e116 = other_3;
-                other_3 = _e116 + 1u;
+                uint _e89 = other_3;
+                other_3 = _e89 + 1u;
             }
             loop_init_1 = false;
-            uint _e107 = other_3;
-            if (_e107 < expert) {
+            uint _e79 = other_3;
+            if (_e79 < expert) {
             } else {
                 break;
             }
             {
-                uint _e109 = pick;
-                uint _e111 = other_3;
-                uint _e113 = is_picked.inner[_e111];
-                pick = _e109 + _e113;
+                uint _e82 = mine.pick;
+                uint _e84 = other_3;
+                uint _e86 = is_picked.inner[_e84];
+                mine.pick = _e82 + _e86;
             }
         }
-        uint _e119 = pick;
-        float _e121 = score;
-        picked_scores.inner[_e119] = _e121;
+        uint _e93 = mine.pick;
+        float _e95 = score;
+        picked_scores.inner[_e93] = _e95;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_mine) {
-        uint _e126 = route_rule.normalize;
-        if (_e126 != 0u) {
+        if (rule.normalize != 0u) {
             total = 0.0;
             bool loop_init_2 = true;
             while(true) {
                 if (!loop_init_2) {
-                    uint _e144 = i;
-                    i = _e144 + 1u;
+                    uint _e114 = i;
+                    i = _e114 + 1u;
                 }
                 loop_init_2 = false;
-                uint _e132 = i;
-                uint _e135 = route_rule.picks;
-                if (_e132 < _e135) {
+                uint _e104 = i;
+                if (_e104 < rule.picks) {
                 } else {
                     break;
                 }
                 {
-                    float _e137 = total;
-                    uint _e139 = i;
-                    float _e141 = picked_scores.inner[_e139];
-                    total = _e137 + _e141;
+                    float _e107 = total;
+                    uint _e109 = i;
+                    float _e111 = picked_scores.inner[_e109];
+                    total = _e107 + _e111;
                 }
             }
-            float _e146 = total;
-            total = _e146 + 0.000001;
+            float _e116 = total;
+            total = _e116 + 0.000001;
         }
-        uint _e152 = route_rule.picks;
-        uint _e154 = pick;
-        picked_experts[(row_1 * _e152) + _e154] = static_cast<int>(expert);
-        uint _e161 = route_rule.picks;
-        uint _e163 = pick;
-        float _e166 = score;
-        float _e167 = total;
-        float _e171 = route_rule.scale;
-        picked_weights[(row_1 * _e161) + _e163] = (_e166 / _e167) * _e171;
+        float _e120 = score;
+        float _e121 = total;
+        mine.weight = (_e120 / _e121) * rule.scale;
+    }
+    Pick _e125 = mine;
+    return _e125;
+}
+
+uint route_row(
+    uint row_1,
+    uint expert_1,
+    threadgroup type_4& biased,
+    threadgroup type_4& is_picked,
+    threadgroup type_5& picked_scores,
+    constant RouteParams& routed,
+    device type_6 const& router_logits,
+    device type_6 const& bias_1,
+    device type_7 const& route_lane,
+    device type_7& picked_experts,
+    device type_6& picked_weights,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    bool local_6 = {};
+    float logit_1 = 0.0;
+    float of_expert_1 = 0.0;
+    bool local_7 = {};
+    int _e4 = route_lane[row_1];
+    bool is_pad = _e4 == NO_LANE;
+    uint _e10 = routed.rule.experts;
+    if (expert_1 < _e10) {
+        local_6 = !(is_pad);
+    } else {
+        local_6 = false;
+    }
+    bool is_expert_1 = local_6;
+    if (is_expert_1) {
+        uint _e25 = routed.rule.experts;
+        float _e29 = router_logits[(row_1 * _e25) + expert_1];
+        logit_1 = _e29;
+        float _e32 = bias_1[expert_1];
+        of_expert_1 = _e32;
+    }
+    float _e33 = logit_1;
+    float _e34 = of_expert_1;
+    RouteRule _e37 = routed.rule;
+    Pick _e38 = pick_of(expert_1, is_expert_1, _e33, _e34, _e37, biased, is_picked, picked_scores);
+    if (_e38.pick < MOST_PICKS) {
+        uint _e46 = routed.rule.picks;
+        picked_experts[(row_1 * _e46) + _e38.pick] = static_cast<int>(expert_1);
+        uint _e56 = routed.rule.picks;
+        picked_weights[(row_1 * _e56) + _e38.pick] = _e38.weight;
     }
     if (is_pad) {
-        uint _e177 = route_rule.picks;
-        local_8 = expert < _e177;
+        uint _e67 = routed.rule.picks;
+        local_7 = expert_1 < _e67;
     } else {
-        local_8 = false;
+        local_7 = false;
     }
-    bool _e180 = local_8;
-    if (_e180) {
-        uint _e184 = route_rule.picks;
-        picked_experts[(row_1 * _e184) + expert] = -1;
+    bool _e70 = local_7;
+    if (_e70) {
+        uint _e75 = routed.rule.picks;
+        picked_experts[(row_1 * _e75) + expert_1] = -1;
     }
-    uint _e189 = pick;
-    return _e189;
+    return _e38.pick;
 }
 
 struct route_fewInput {
 };
 [[max_total_threads_per_threadgroup(256)]] kernel void route_few(
   uint thread_ [[thread_index_in_threadgroup]]
-, constant RouteParams& route_rule [[buffer(0)]]
-, device type_4 const& router_logits [[buffer(1)]]
-, device type_4 const& bias [[buffer(2)]]
-, device type_5 const& route_lane [[buffer(3)]]
-, device type_5& picked_experts [[buffer(4)]]
-, device type_4& picked_weights [[buffer(5)]]
-, threadgroup type_6& biased
-, threadgroup type_6& is_picked
-, threadgroup type_7& picked_scores
+, threadgroup type_4& biased
+, threadgroup type_4& is_picked
+, threadgroup type_5& picked_scores
+, constant RouteParams& routed [[buffer(0)]]
+, device type_6 const& router_logits [[buffer(1)]]
+, device type_6 const& bias_1 [[buffer(2)]]
+, device type_7 const& route_lane [[buffer(3)]]
+, device type_7& picked_experts [[buffer(4)]]
+, device type_6& picked_weights [[buffer(5)]]
 , device type_9& few_tiles [[buffer(6)]]
 , device type_10& few_order [[buffer(7)]]
-, device type_5& few_distinct [[buffer(8)]]
-, threadgroup type_6& few_experts
-, threadgroup type_6& beginnings
+, device type_7& few_distinct [[buffer(8)]]
+, threadgroup type_4& few_experts
+, threadgroup type_4& beginnings
 , constant _mslBufferSizes& _buffer_sizes [[buffer(9)]]
 ) {
     uint row = 0u;
@@ -298,12 +315,12 @@ struct route_fewInput {
     bool loop_init_3 = true;
     while(true) {
         if (!loop_init_3) {
-            uint _e27 = row;
-            row = _e27 + 1u;
+            uint _e28 = row;
+            row = _e28 + 1u;
         }
         loop_init_3 = false;
         uint _e9 = row;
-        uint _e12 = route_rule.rows;
+        uint _e12 = routed.rows;
         if (_e9 < _e12) {
         } else {
             break;
@@ -311,133 +328,133 @@ struct route_fewInput {
         {
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             uint _e14 = row;
-            uint _e15 = route_row(_e14, thread_, route_rule, router_logits, bias, route_lane, picked_experts, picked_weights, biased, is_picked, picked_scores, _buffer_sizes);
+            uint _e15 = route_row(_e14, thread_, biased, is_picked, picked_scores, routed, router_logits, bias_1, route_lane, picked_experts, picked_weights, _buffer_sizes);
             if (_e15 < MOST_PICKS) {
                 uint _e19 = row;
-                uint _e22 = route_rule.picks;
-                few_experts.inner[(_e19 * _e22) + _e15] = thread_;
+                uint _e23 = routed.rule.picks;
+                few_experts.inner[(_e19 * _e23) + _e15] = thread_;
             }
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e31 = route_rule.rows;
-    uint _e34 = route_rule.picks;
-    uint entries = _e31 * _e34;
-    uint _e39 = route_rule.tile_shift;
-    uint most = 1u << _e39;
-    uint expert_1 = few_experts.inner[thread_];
+    uint _e32 = routed.rows;
+    uint _e36 = routed.rule.picks;
+    uint entries = _e32 * _e36;
+    uint _e41 = routed.tile_shift;
+    uint most = 1u << _e41;
+    uint expert_2 = few_experts.inner[thread_];
     bool loop_init_4 = true;
     while(true) {
         if (!loop_init_4) {
-            uint _e91 = other;
-            other = _e91 + 1u;
+            uint _e93 = other;
+            other = _e93 + 1u;
         }
         loop_init_4 = false;
-        uint _e52 = other;
-        if (_e52 < entries) {
+        uint _e54 = other;
+        if (_e54 < entries) {
         } else {
             break;
         }
         {
-            uint _e55 = other;
-            uint _e57 = few_experts.inner[_e55];
-            bool is_same = _e57 == expert_1;
+            uint _e57 = other;
+            uint _e59 = few_experts.inner[_e57];
+            bool is_same = _e59 == expert_2;
             if (is_same) {
-                uint _e61 = other;
-                local = _e61 < thread_;
+                uint _e63 = other;
+                local = _e63 < thread_;
             } else {
                 local = false;
             }
             bool is_before_1 = local;
-            uint _e65 = place;
-            uint _e69 = other;
-            uint _e71 = few_experts.inner[_e69];
-            if (!((_e71 < expert_1))) {
+            uint _e67 = place;
+            uint _e71 = other;
+            uint _e73 = few_experts.inner[_e71];
+            if (!((_e73 < expert_2))) {
                 local_1 = is_before_1;
             } else {
                 local_1 = true;
             }
-            bool _e77 = local_1;
-            place = _e65 + (_e77 ? 1u : 0u);
-            uint _e80 = before;
-            before = _e80 + (is_before_1 ? 1u : 0u);
-            uint _e85 = of_expert;
-            of_expert = _e85 + (is_same ? 1u : 0u);
+            bool _e79 = local_1;
+            place = _e67 + (_e79 ? 1u : 0u);
+            uint _e82 = before;
+            before = _e82 + (is_before_1 ? 1u : 0u);
+            uint _e87 = of_expert;
+            of_expert = _e87 + (is_same ? 1u : 0u);
         }
     }
-    if (expert_1 != NO_EXPERT) {
-        uint _e97 = before;
-        local_2 = (_e97 % most) == 0u;
+    if (expert_2 != NO_EXPERT) {
+        uint _e99 = before;
+        local_2 = (_e99 % most) == 0u;
     } else {
         local_2 = false;
     }
     bool begins_tile = local_2;
     if (begins_tile) {
-        uint _e104 = place;
-        uint _e109 = before;
-        beginnings.inner[_e104] = BEGINS_TILE | ((_e109 == 0u) ? BEGINS_EXPERT : 0u);
+        uint _e106 = place;
+        uint _e111 = before;
+        beginnings.inner[_e106] = BEGINS_TILE | ((_e111 == 0u) ? BEGINS_EXPERT : 0u);
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init_5 = true;
     while(true) {
         if (!loop_init_5) {
-            uint _e146 = other_1;
-            other_1 = _e146 + 1u;
+            uint _e148 = other_1;
+            other_1 = _e148 + 1u;
         }
         loop_init_5 = false;
-        uint _e122 = other_1;
-        if (_e122 < entries) {
+        uint _e124 = other_1;
+        if (_e124 < entries) {
         } else {
             break;
         }
         {
-            uint _e125 = other_1;
-            uint begins = beginnings.inner[_e125];
-            uint _e128 = tile;
-            uint _e132 = other_1;
-            uint _e133 = place;
-            tile = _e128 + ((_e132 < _e133) ? (begins & BEGINS_TILE) : 0u);
-            uint _e137 = all_tiles;
-            all_tiles = _e137 + (begins & BEGINS_TILE);
-            uint _e141 = touched;
-            touched = _e141 + (begins / BEGINS_EXPERT);
+            uint _e127 = other_1;
+            uint begins = beginnings.inner[_e127];
+            uint _e130 = tile;
+            uint _e134 = other_1;
+            uint _e135 = place;
+            tile = _e130 + ((_e134 < _e135) ? (begins & BEGINS_TILE) : 0u);
+            uint _e139 = all_tiles;
+            all_tiles = _e139 + (begins & BEGINS_TILE);
+            uint _e143 = touched;
+            touched = _e143 + (begins / BEGINS_EXPERT);
         }
     }
     if (begins_tile) {
-        uint _e149 = tile;
-        uint _e151 = place;
-        uint _e152 = of_expert;
-        uint _e153 = before;
-        few_tiles[_e149] = metal::uint4(expert_1, _e151, metal::min(most, _e152 - _e153), 0u);
+        uint _e151 = tile;
+        uint _e153 = place;
+        uint _e154 = of_expert;
+        uint _e155 = before;
+        few_tiles[_e151] = metal::uint4(expert_2, _e153, metal::min(most, _e154 - _e155), 0u);
     }
-    if (expert_1 != NO_EXPERT) {
-        uint _e161 = place;
-        few_order[_e161] = thread_;
+    if (expert_2 != NO_EXPERT) {
+        uint _e163 = place;
+        few_order[_e163] = thread_;
     }
-    uint _e163 = all_tiles;
-    empty = _e163 + thread_;
+    uint _e165 = all_tiles;
+    empty = _e165 + thread_;
     bool loop_init_6 = true;
     while(true) {
         if (!loop_init_6) {
-            uint _e175 = empty;
-            empty = _e175 + 256u;
+            uint _e177 = empty;
+            empty = _e177 + 256u;
         }
         loop_init_6 = false;
-        uint _e166 = empty;
-        uint _e169 = route_rule.tiles;
-        if (_e166 < _e169) {
+        uint _e168 = empty;
+        uint _e171 = routed.tiles;
+        if (_e168 < _e171) {
         } else {
             break;
         }
         {
-            uint _e172 = empty;
-            few_tiles[_e172] = metal::uint4 {};
+            uint _e174 = empty;
+            few_tiles[_e174] = metal::uint4 {};
         }
     }
     if (thread_ == 0u) {
-        uint _e183 = route_rule.layer;
-        uint _e185 = touched;
-        few_distinct[_e183] = static_cast<int>(_e185);
+        uint _e185 = routed.layer;
+        uint _e187 = touched;
+        few_distinct[_e185] = static_cast<int>(_e187);
         return;
     } else {
         return;
