@@ -112,9 +112,10 @@ const OPERATIONS: &[(&str, Weights, Queue)] = &[
         },
     ),
     (
-        "project_short_conv",
+        "norm, project_short_conv",
         |sizes, _| 3 * sizes.hidden * sizes.hidden,
         |device, sizes, model, state, copy| {
+            norm_residual(device, sizes, model, state);
             let State { rows, x, projected, ring, mixed, .. } = state;
             let matrix = of(&model.into_conv, copy);
             device.project_short_conv(matrix, x, &model.conv, sizes.hidden, rows, ring, projected, mixed);
@@ -169,9 +170,10 @@ const OPERATIONS: &[(&str, Weights, Queue)] = &[
         },
     ),
     (
-        "mixture",
+        "norm, mixture",
         |sizes, experts| (experts * 3 * sizes.width + sizes.experts) * sizes.hidden,
-        |device, _, model, state, copy| {
+        |device, sizes, model, state, copy| {
+            norm_residual(device, sizes, model, state);
             let State { rows, x, routing, residual, .. } = state;
             let (router, experts) = (of(&model.router, copy), of(&model.experts, copy));
             device.mixture(router, &model.bias, RULE, experts, x, rows, 0, routing, residual);
@@ -185,6 +187,12 @@ const OPERATIONS: &[(&str, Weights, Queue)] = &[
         },
     ),
 ];
+
+/// As a layer has it before what reads `x`, which may do it on the way.
+fn norm_residual(device: &GpuDevice, sizes: &Sizes, model: &Model, state: &mut State) {
+    let (count, width) = (state.rows.count, sizes.hidden);
+    device.rms_norm(&state.residual, &model.norm, 1e-5, count, width, &mut state.x);
+}
 
 fn of<T>(copies: &[T], copy: usize) -> &T {
     &copies[copy % copies.len()]
@@ -209,7 +217,7 @@ fn main() -> Result<(), DeviceError> {
             let bytes = weights(&sizes, distinct[0] as usize) as f64 * (0.5 + 4.0 / GROUP as f64);
             let rate =
                 if bytes > 0.0 { format!("{:8.1} GB/s", bytes / seconds / 1e9) } else { String::new() };
-            println!("{count:4} rows  {name:20} {:10.2} us {rate}", seconds * 1e6);
+            println!("{count:4} rows  {name:24} {:10.2} us {rate}", seconds * 1e6);
         }
     }
     Ok(())
