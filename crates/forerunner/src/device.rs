@@ -136,7 +136,7 @@ mod cuda {
     use super::*;
 
     /// Rows of a prompt that runs alone beyond those of any device: weights are read and unpacked once for all of them.
-    const MORE_PROMPT_ROWS: usize = 768;
+    const MORE_PROMPT_ROWS: usize = 1792;
 
     /// The first GPU; an error when there is none that works. It runs the kernels of a file, when one is named.
     pub(crate) fn open_cuda(kernels: Option<&Path>) -> anyhow::Result<CudaDevice> {
@@ -182,6 +182,9 @@ mod gpu {
 
     use super::*;
 
+    /// Rows of a prompt that runs alone beyond those of any device: weights are read and unpacked once for all of them.
+    const MORE_PROMPT_ROWS: usize = 768;
+
     /// The adapter with this in its name, or the best; an error when there is none.
     pub(crate) fn open_gpu(adapter: Option<&str>) -> anyhow::Result<GpuDevice> {
         let adapter = adapter.map(str::to_owned);
@@ -195,7 +198,8 @@ mod gpu {
         options: &TargetOptions,
     ) -> anyhow::Result<PlacedTarget> {
         let detail = device.adapter().to_owned();
-        load(device, &detail, target, drafter, options)
+        let rows = options.rows + MORE_PROMPT_ROWS;
+        load(device, &detail, target, drafter, &TargetOptions { rows, ..*options })
     }
 }
 

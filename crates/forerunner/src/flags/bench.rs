@@ -69,8 +69,8 @@ pub(crate) struct LatencyFlags {
     /// Replies that there is room for, though one runs at a time: memory is that of a server with as many.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) parallel: u16,
-    /// New prompts of each length for the plain and for the drafted side.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(3..=1000))]
+    /// New prompts of each length for the plain and for the drafted side; one has no spread.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) rounds: u16,
     #[command(flatten)]
     pub(crate) prompts: PromptFlags,
