@@ -104,6 +104,17 @@ impl LinearParams {
         slots.div_ceil(of_block) as usize
     }
 
+    /// The kernel, and how many rows its workgroups have. Where one of them would have all outputs, as of a router, the kernel for
+    /// many rows has too few.
+    fn tiled(&self) -> (Kernel, usize) {
+        match self.rows as usize {
+            0..=1 => (Kernel::Linear1, 1),
+            2..=4 => (Kernel::Linear4, 4),
+            FROM_MANY.. if self.blocks(MANY_ROWS) > 1 => (Kernel::LinearMany, MANY_ROWS),
+            _ => (Kernel::Linear8, 8),
+        }
+    }
+
     /// Slots of a workgroup of a kernel for few rows.
     fn slots(&self) -> u32 {
         THREADS as u32 >> self.lanes_shift
@@ -125,16 +136,6 @@ fn lanes(inputs: usize) -> usize {
         most / 2
     } else {
         most
-    }
-}
-
-/// The kernel for so many rows, and how many of them a workgroup has.
-fn tiled(rows: usize) -> (Kernel, usize) {
-    match rows {
-        0..=1 => (Kernel::Linear1, 1),
-        2..=4 => (Kernel::Linear4, 4),
-        5..FROM_MANY => (Kernel::Linear8, 8),
-        _ => (Kernel::LinearMany, MANY_ROWS),
     }
 }
 
@@ -185,7 +186,7 @@ impl GpuDevice {
             let params = LinearParams { epsilon: norm.params.epsilon, ..params };
             return self.launch((Kernel::LinearNormed, format), &buffers, &params, [1, params.blocks(1), 1]);
         }
-        let (kernel, tile) = tiled(rows);
+        let (kernel, tile) = params.tiled();
         let grid = [rows.div_ceil(tile), params.blocks(tile), 1];
         self.launch((kernel, format), &[codes, scales, x, out, bias], &params, grid)
     }
@@ -246,5 +247,15 @@ mod tests {
         // 4 slots of 32 lanes, 4 outputs each.
         assert_eq!((blocks(16, 2048), blocks(17, 2048)), (1, 2));
         assert_eq!(LinearParams::new(kind, 32, 2048, Write::Bf16).gated().blocks(8), 2);
+    }
+
+    #[test]
+    fn rows_and_outputs_choose_the_kernel() {
+        let kind = Kind { format: Format::Bf16, group: CHUNK, half_scales: false };
+        let tile = |rows, outputs| {
+            LinearParams { rows, ..LinearParams::new(kind, outputs, 64, Write::Bf16) }.tiled().1
+        };
+        let tiles = [1, 2, 4, 5, 127, 128].map(|rows| tile(rows, 65));
+        assert_eq!((tiles, tile(128, 64)), ([1, 4, 4, 8, 8, 64], 8));
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
     visitor.operation(&Linear { product: Product::Rounded, shape: stacked.clone() });
     visitor.operation(&Linear { product: Product::Added, shape: stacked });
     for format in [Format::Bf16, Format::Affine(4, 64), Format::Affine(8, 128)] {
-        for (rows, columns) in [(256, 256), (33, 2048), (17, 2304)] {
+        for (rows, columns) in [(256, 256), (33, 2048), (17, 2304), (66, 1152)] {
             let shape = MatrixShape::new(rows, columns, format);
             visitor.operation(&Linear { product: Product::Added, shape });
         }
