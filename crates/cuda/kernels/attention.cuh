@@ -82,6 +82,8 @@ struct AttentionParams {
 };
 
 const i32 PARTIAL = HEAD + 2;
+// Partials that are read at a time.
+const i32 MERGED = 8;
 
 // 16 queries: query q is head `q % group` of row `q / group`. Lane (g, t) holds queries g and g + 8.
 struct Queries {
@@ -270,103 +272,11 @@ struct Share {
     }
 };
 
-// Pages whose sums are merged at a time: 8 for each of a query's 8 threads.
-const i32 MERGED = 64;
-// Of which a thread reads so many at once.
-const i32 ON_THEIR_WAY = 32;
-
-// What merging a page takes of the sums before it and of the page's, and the page's weight, for each query.
-struct Factors {
-    float mine[16][MERGED], theirs[16][MERGED], weights[16][MERGED];
-};
-
-// The pages' sums of a few rows and one key head become their rows, by a block of 128 threads. All factors are known once the
-// highest scores up to each page are; what then goes page by page, in order, is a product and a sum for each value.
-DEVICE void merge_pages(Factors& factors, const AttentionParams& p, i32 row, i32 count, i32 key_head) {
-    const i32 pairs = HEAD / 2, most_units = 16 * pairs / 128;
-    __shared__ float weights[16];
-    i32 group = p.query_heads / p.key_value_heads, queries = count * group, thread = threadIdx.x;
-    auto head_of = [&](i32 q) { return (u64)(row + q / group) * p.query_heads + key_head * group + q % group; };
-    auto partial = [&](i32 q, i32 page) { return p.partials + (head_of(q) * p.partial_pages + page) * PARTIAL; };
-    auto pages_of = [&](i32 q) { return ceil_div(p.rows.key_end[row + q / group], PAGE); };
-    i32 most = 0;
-    for (i32 q = 0; q < queries; q += group) most = max(most, pages_of(q));
-    float values[most_units][2] = {}, weight = 0, highest = LOWEST;
-    for (i32 first = 0; first < most; first += MERGED) {
-        i32 q = thread / 8, part = thread % 8, seen = q < queries ? pages_of(q) : 0;
-        float scores[8], before = LOWEST;
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            i32 page = first + part * 8 + k;
-            float2 of_page = page < seen ? __ldcg((const float2*)partial(q, page)) : make_float2(LOWEST, 0);
-            scores[k] = of_page.x;
-            factors.weights[q][part * 8 + k] = of_page.y;
-            before = fmaxf(before, of_page.x);
-        }
-#pragma unroll
-        for (int step = 1; step < 8; step *= 2) {
-            float other = __shfl_up_sync(ALL, before, step, 8);
-            if (part >= step) before = fmaxf(before, other);
-        }
-        float of_all = __shfl_sync(ALL, before, 7, 8);
-        before = __shfl_up_sync(ALL, before, 1, 8);
-        before = part == 0 ? highest : fmaxf(highest, before);
-        highest = fmaxf(highest, of_all);
-#pragma unroll
-        for (int k = 0; k < 8; k++) {
-            merge_factors(before, scores[k], factors.mine[q][part * 8 + k], factors.theirs[q][part * 8 + k]);
-        }
-        __syncthreads();
-#pragma unroll
-        for (int unit = 0; unit < most_units; unit++) {
-            i32 q = (thread + unit * 128) / pairs, pair = thread % pairs;
-            if (q >= queries) break;
-            i32 end = min(MERGED, pages_of(q) - first);
-            const float* from = partial(q, first) + 2 + 2 * pair;
-            for (i32 batch = 0; batch < end; batch += ON_THEIR_WAY) {
-                float2 others[ON_THEIR_WAY];
-#pragma unroll
-                for (int k = 0; k < ON_THEIR_WAY; k++) {
-                    others[k] = __ldcg((const float2*)(from + min(batch + k, end - 1) * PARTIAL));
-                }
-#pragma unroll
-                for (int k = 0; k < ON_THEIR_WAY; k++) {
-                    if (batch + k >= end) break;
-                    float mine = factors.mine[q][batch + k], theirs = factors.theirs[q][batch + k];
-                    values[unit][0] = values[unit][0] * mine + others[k].x * theirs;
-                    values[unit][1] = values[unit][1] * mine + others[k].y * theirs;
-                }
-            }
-        }
-        if (thread < queries) {
-            i32 end = min(MERGED, pages_of(thread) - first);
-            for (i32 k = 0; k < end; k++) {
-                weight = weight * factors.mine[thread][k] + factors.weights[thread][k] * factors.theirs[thread][k];
-            }
-        }
-        __syncthreads();
-    }
-    if (thread < queries) weights[thread] = weight;
-    __syncthreads();
-#pragma unroll
-    for (int unit = 0; unit < most_units; unit++) {
-        i32 q = (thread + unit * 128) / pairs, pair = thread % pairs;
-        if (q >= queries) break;
-        u32* out = (u32*)(p.out + head_of(q) * HEAD);
-        out[pair] = narrow_pair(values[unit][0] / weights[q], values[unit][1] / weights[q]);
-    }
-}
-
 // A block of 4 warps for a few rows of a lane and one key head, a warp for each slice of a page. Blocks z share the
 // pages; the last one merges them in page order.
 KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ AttentionParams p) {
-    // Pages are merged when slices are no longer.
-    __shared__ union {
-        float slices[SLICES][16][HEAD + 4];
-        Factors factors;
-    } shared;
+    __shared__ float slices[SLICES][16][HEAD + 4];
     __shared__ float highest[SLICES][16], weights[SLICES][16];
-    auto& slices = shared.slices;
     let_next_start();
     wait_for_inputs();
     i32 group = p.query_heads / p.key_value_heads, room = 16 / group;
@@ -388,21 +298,10 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
     i32 key_end = p.rows.key_end[my_row];
     Share total;
     total.clear();
-    auto start_of = [&](i32 page) {
-        return page < pages ? page_start(p, lane, page, key_head) + slice * SLICE * HEAD : 0;
-    };
-    u64 start = start_of(blockIdx.z), next = start_of(blockIdx.z + blocks);
     for (i32 page = blockIdx.z; page < pages; page += blocks) {
         i32 first_key = page * PAGE + slice * SLICE;
-        // While this page is summed, the next one is on its way from memory, and where the one after it starts.
-        u64 after_next = start_of(page + 2 * blocks);
-        if (first_key + blocks * PAGE < last_end) {
-            for (i32 key = threadIdx.x % 32; key < SLICE; key += 32) {
-                prefetch(p.keys + next + key * HEAD);
-                prefetch(p.values + next + key * HEAD);
-            }
-        }
         if (first_key < last_end) {
+            u64 start = page_start(p, lane, page, key_head) + slice * SLICE * HEAD;
             Sums sums;
             attend_slice<HEAD, true>(sums, queries, p.keys + start, p.values + start, first_key);
 #pragma unroll
@@ -438,14 +337,30 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
                 for (int i = 0; i < 8; i++) out[2 + first + i] = of_page.values[i];
             }
         }
-        start = next;
-        next = after_next;
         __syncthreads();
     }
     if (blocks > 1) {
-        u32* counter = p.counters + row * p.key_value_heads + key_head;
-        if (is_last_block(counter, blocks)) merge_pages(shared.factors, p, row, count, key_head);
-        return;
+        if (!is_last_block(p.counters + row * p.key_value_heads + key_head, blocks)) return;
+        if (merges) {
+            const float* from = p.partials + ((u64)my_row * p.query_heads + head) * p.partial_pages * PARTIAL;
+            i32 seen = ceil_div(key_end, PAGE);
+            // A long context has hundreds: many are on their way at once, and merged in order.
+            for (i32 page = 0; page < seen; page += MERGED, from += MERGED * PARTIAL) {
+                float highests[MERGED], weights_of[MERGED], values[MERGED][8];
+#pragma unroll
+                for (int k = 0; k < MERGED; k++) {
+                    const float* of_page = from + (page + k < seen ? k * PARTIAL : 0);
+                    highests[k] = __ldcg(of_page);
+                    weights_of[k] = __ldcg(of_page + 1);
+#pragma unroll
+                    for (int i = 0; i < 8; i++) values[k][i] = __ldcg(of_page + 2 + first + i);
+                }
+#pragma unroll
+                for (int k = 0; k < MERGED; k++) {
+                    if (page + k < seen) total.merge(highests[k], weights_of[k], values[k]);
+                }
+            }
+        }
     }
     if (merges) write_values(p, my_row, head, first, total.values, total.weight);
 }

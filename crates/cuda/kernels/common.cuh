@@ -81,9 +81,6 @@ DEVICE uint4 stream16(const void* address) {
     return out;
 }
 
-// Has the 128 bytes there on their way into the chip's cache.
-DEVICE void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
-
 DEVICE u32 word_of(const uint4& words, int index) {
     return index == 0 ? words.x : index == 1 ? words.y : index == 2 ? words.z : words.w;
 }
