@@ -46,6 +46,11 @@ pub(crate) use kernels;
 /// The order of every sum depends on the number of columns alone: not on rows, tiles or threads. A row of weights
 /// gives the same bits whatever its format, once it stands for the same bf16 values.
 pub(crate) trait Arithmetic: 'static {
+    /// Outputs that are multiplied at once, of which a thread's share is a multiple.
+    const TILE_OUTPUTS: usize = 8;
+    /// Rows that are multiplied in one pass over the weights.
+    const ONE_PASS: usize = 4;
+
     /// Runs a kernel, compiled for the mode's instruction set.
     fn vectorize<K: Kernel>(kernel: K) -> K::Output;
 

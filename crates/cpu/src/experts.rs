@@ -105,8 +105,8 @@ pub(crate) fn expert_feed_forward<A: Arithmetic>(
     let active = active.take(order.len() * intermediate);
 
     let groups = bounds.len() - 1;
-    let tile = tile_width(pool, groups * intermediate, 2 * width, order.len().div_ceil(groups));
-    let tile = tile.min(intermediate.next_multiple_of(8));
+    let tile = tile_width::<A>(pool, groups * intermediate, 2 * width, order.len().div_ceil(groups));
+    let tile = tile.min(intermediate.next_multiple_of(A::TILE_OUTPUTS));
     over_groups(pool, &mut Grid::new(active, intermediate), bounds, tile, |patch, mut block| {
         let (start, end) = (bounds[patch.group], bounds[patch.group + 1]);
         let gate_up = &experts.gate_up[order[start].expert];
@@ -114,7 +114,7 @@ pub(crate) fn expert_feed_forward<A: Arithmetic>(
     });
 
     let down = Down { experts, order, bounds, active };
-    let tile = tile_width(pool, width, groups * intermediate, order.len().div_ceil(groups));
+    let tile = tile_width::<A>(pool, width, groups * intermediate, order.len().div_ceil(groups));
     over_columns(pool, &mut Grid::new(residual, width), rows.count, tile, |columns, mut block| {
         let touched = rows.count * columns.len();
         let most = bounds.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);

@@ -24,7 +24,7 @@ pub(crate) fn feed_forward<A: Arithmetic>(
 ) {
     let intermediate = down.columns();
     let active = active.take(count * intermediate);
-    let tile = tile_width(pool, intermediate, 2 * gate_up.columns(), count);
+    let tile = tile_width::<A>(pool, intermediate, 2 * gate_up.columns(), count);
     over_columns(pool, &mut Grid::new(active, intermediate), count, tile, |columns, mut block| {
         activate::<A>(gate_up, x, count, columns, &mut block);
     });

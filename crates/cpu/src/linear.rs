@@ -23,22 +23,20 @@ pub(crate) fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R 
 const UNITS_A_MICROSECOND: usize = 128 * 1024;
 /// Chunks a thread that a region aims for: enough that a late worker does not hold the others up.
 const CHUNKS_A_THREAD: usize = 4;
-/// Rows that are multiplied in one pass over the weights, in every mode.
-const ONE_PASS: usize = 4;
-/// Most weights of a tile with more rows, so that a second pass over them finds them in the second-level cache.
+/// Most weights of a tile with more rows than [`Arithmetic::ONE_PASS`], so that a second pass over them finds them in the second-level cache.
 const TILE_WEIGHTS: usize = 128 * 1024;
 
-/// Outputs a chunk of `outputs` outputs of `columns` weights: a multiple of 8, and all of them where a region
-/// would cost more than it saves.
-pub(crate) fn tile_width(pool: &Pool, outputs: usize, columns: usize, rows: usize) -> usize {
+/// Outputs a chunk of `outputs` outputs of `columns` weights: a multiple of [`Arithmetic::TILE_OUTPUTS`], and all of them
+/// where a region would cost more than it saves.
+pub(crate) fn tile_width<A: Arithmetic>(pool: &Pool, outputs: usize, columns: usize, rows: usize) -> usize {
     let units = columns * (rows + 2);
     if pool.threads() == 1 && columns * outputs <= TILE_WEIGHTS || outputs * units < UNITS_A_MICROSECOND {
         return outputs.max(1);
     }
     let shared = outputs.div_ceil(pool.threads() * CHUNKS_A_THREAD);
     let worthwhile = UNITS_A_MICROSECOND.div_ceil(4 * units.max(1));
-    let most = if rows > ONE_PASS { TILE_WEIGHTS / columns.max(1) } else { outputs };
-    shared.max(worthwhile).min(most).next_multiple_of(8).max(8)
+    let most = if rows > A::ONE_PASS { TILE_WEIGHTS / columns.max(1) } else { outputs };
+    shared.max(worthwhile).min(most).max(1).next_multiple_of(A::TILE_OUTPUTS)
 }
 
 /// Gives `write` each place of `out[count, outputs]` with its fp32 sum.
@@ -51,7 +49,7 @@ pub(crate) fn linear<A: Arithmetic, T: Element>(
     write: impl Fn(&mut T, f32) + Sync,
 ) {
     let outputs = matrix.rows();
-    let tile = tile_width(pool, outputs, matrix.columns(), count);
+    let tile = tile_width::<A>(pool, outputs, matrix.columns(), count);
     over_columns(pool, &mut Grid::new(out, outputs), count, tile, |outputs, mut block| {
         let width = outputs.len();
         with_sums(count * width, |sums| {

@@ -38,13 +38,15 @@ impl Tiles {
 pub(super) struct Left<'a, S> {
     source: S,
     columns: usize,
+    /// After the last output that is asked for.
+    end: usize,
     /// Two blocks of outputs, each with the four tiles of a block of columns.
     unpacked: &'a mut [bf16],
 }
 
 impl<'a, S: Source> Left<'a, S> {
-    pub(super) fn new(source: S, columns: usize, room: &'a mut Scratch<bf16>) -> Self {
-        Left { source, columns, unpacked: room.take(2 * 4 * TILE_VALUES) }
+    pub(super) fn new(source: S, columns: usize, end: usize, room: &'a mut Scratch<bf16>) -> Self {
+        Left { source, columns, end, unpacked: room.take(2 * 4 * TILE_VALUES) }
     }
 
     /// The tiles of at most 16 outputs. Rows past the last output are unspecified. Those that were unpacked stay
@@ -65,7 +67,12 @@ impl<'a, S: Source> Left<'a, S> {
                 return Tiles { first: Place { start: start.cast(), stride }, step: ROW_BYTES };
             }
             let room = self.unpacked[slot * 4 * TILE_VALUES..][..4 * TILE_VALUES].as_mut_ptr();
+            // What this slot has next is on its way while this is multiplied.
+            let next = outputs.start + 2 * SIDE;
             for (row, output) in outputs.enumerate() {
+                if next < self.end {
+                    self.source.fetch(next, block * SIDE + row);
+                }
                 let out = room.add(row * CHUNK);
                 if left == BLOCK {
                     self.unpack(output, block, out)

@@ -53,6 +53,10 @@ thread_local! {
 }
 
 impl Arithmetic for Amx {
+    const TILE_OUTPUTS: usize = 2 * SIDE;
+    /// Many rows find the weights turned.
+    const ONE_PASS: usize = usize::MAX;
+
     #[inline(always)]
     fn vectorize<K: Kernel>(kernel: K) -> K::Output {
         // SAFETY: the mode is only chosen where the processor has these features.
@@ -144,7 +148,7 @@ impl Task {
         let Operands { left, right, sums, .. } = operands;
         let right = right.take(self.chunks() * TILE);
         let sums: &mut [f32; 2 * TILE] = sums.take(2 * TILE).first_chunk_mut().expect("two tiles");
-        let mut left = Left::new(source, self.columns, left);
+        let mut left = Left::new(source, self.columns, self.outputs.end, left);
         // SAFETY: the caller's promise; `right` has a tile for each chunk.
         unsafe {
             for (chunk, tile) in right.chunks_exact_mut(TILE).enumerate() {
@@ -235,7 +239,7 @@ impl Task {
         let Operands { left, right, padded, sums } = operands;
         let right = right.take(2 * self.chunks() * TILE);
         let tile: &mut [f32; TILE] = sums.take(TILE).first_chunk_mut().expect("a tile");
-        let mut left = Left::new(source, self.columns, left);
+        let mut left = Left::new(source, self.columns, self.outputs.end, left);
         // SAFETY: the caller's promise.
         unsafe {
             let rows = self.pad(padded);

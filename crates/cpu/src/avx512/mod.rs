@@ -326,7 +326,7 @@ impl Task {
             // SAFETY: the caller's promise.
             unsafe {
                 let x = self.x.add(block * BLOCK);
-                source.fetch_ahead(first, block * O + output);
+                source.fetch(first, block * O + output + S::LINES_AHEAD);
                 let line = source.line(first + output, block);
                 let sum = _mm512_dpbf16_ps(sums[output][0], S::weights::<0>(line), load(x));
                 let sum = _mm512_dpbf16_ps(sum, S::weights::<1>(line), load(x.add(CHUNK)));
@@ -390,7 +390,7 @@ impl Task {
                     lines[output] = source.staged_line(first + output, block, tables.add(output * stride));
                 }
                 if R <= S::FETCHED_ROWS {
-                    (0..O).for_each(|output| source.fetch_ahead(first, block * O + output));
+                    (0..O).for_each(|output| source.fetch(first, block * O + output + S::LINES_AHEAD));
                 }
                 let x = self.x.add(block * BLOCK);
                 self.add_chunk::<S, O, R, 0>(&lines, x, sums);

@@ -9,8 +9,7 @@ use crate::weights::{BLOCK, CHUNK};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bytes between what is multiplied and what is asked for. Tiles read several rows at once, in which processors see no order:
-/// without asking, rows of 2,048 columns of 4-bit codes come from memory half as fast.
+/// Bytes between what is multiplied and what is asked for.
 const AHEAD: usize = 8192;
 
 /// Where weights come from.
@@ -24,16 +23,20 @@ pub(crate) trait Source: Copy {
     /// Most rows of a tile. Codes with more rows are dequantized to memory first.
     const ROWS: usize;
 
-    /// Most rows of a tile that needs [`Source::fetch_ahead`]: with more, dense weights are read slowly enough without.
+    /// Most rows of a tile that needs [`Source::fetch`]: with more, dense weights are read slowly enough without.
     const FETCHED_ROWS: usize;
+
+    /// Lines between what is multiplied and what is asked for.
+    const LINES_AHEAD: usize;
 
     /// Where columns `128 block..` of an output are in memory as they are multiplied, with the bytes from one
     /// output's to the next's, if they are.
     fn in_memory(self, output: usize, block: usize) -> Option<(*const i16, usize)>;
 
-    /// Asks for what is to be read [`AHEAD`] bytes after the `place`-th 128 columns from the start of an output on, rows
-    /// taken as one: in the order of memory, however tiles go through it.
-    fn fetch_ahead(self, output: usize, place: usize);
+    /// Asks for the `place`-th 128 columns from the start of an output on, rows taken as one, which need not be there: in the
+    /// order of memory. Tiles read several rows at once, in which processors see no order: without asking, rows of 2,048
+    /// columns of 4-bit codes come from memory half as fast.
+    fn fetch(self, output: usize, place: usize);
 
     /// Columns `128 block..128 (block + 1)` of an output.
     ///
@@ -77,15 +80,16 @@ impl Source for Dense {
     const OUTPUTS: usize = 4;
     const ROWS: usize = DENSE_ROWS;
     const FETCHED_ROWS: usize = 1;
+    const LINES_AHEAD: usize = AHEAD / (2 * BLOCK);
 
     fn in_memory(self, output: usize, block: usize) -> Option<(*const i16, usize)> {
         Some((self.values.wrapping_add(output * self.columns + block * BLOCK), 2 * self.columns))
     }
 
     #[inline(always)]
-    fn fetch_ahead(self, output: usize, place: usize) {
+    fn fetch(self, output: usize, place: usize) {
         let start: *const i8 = self.values.wrapping_add(output * self.columns + place * BLOCK).cast();
-        (0..4).for_each(|line| fetch(start.wrapping_add(AHEAD + line * LINE)));
+        (0..4).for_each(|line| fetch(start.wrapping_add(line * LINE)));
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
@@ -160,20 +164,21 @@ impl<const SPAN: usize> Source for Codes4<SPAN> {
     const OUTPUTS: usize = 2;
     const ROWS: usize = TILE_ROWS;
     const FETCHED_ROWS: usize = TILE_ROWS;
+    const LINES_AHEAD: usize = AHEAD / LINE;
 
     fn in_memory(self, _: usize, _: usize) -> Option<(*const i16, usize)> {
         None
     }
 
     #[inline(always)]
-    fn fetch_ahead(self, output: usize, place: usize) {
+    fn fetch(self, output: usize, place: usize) {
         let start: *const i8 = self.codes.wrapping_add(output * self.words).cast();
-        fetch(start.wrapping_add(place * LINE + AHEAD));
+        fetch(start.wrapping_add(place * LINE));
         // A line of pairs is for as many lines of codes.
         let lines = LINE / (4 * Self::PAIRS);
         if place.is_multiple_of(lines) {
             let start: *const i8 = self.pairs.wrapping_add(output * self.groups).cast();
-            fetch(start.wrapping_add(place / lines * LINE + AHEAD / lines));
+            fetch(start.wrapping_add(place / lines * LINE));
         }
     }
 
@@ -250,15 +255,16 @@ impl Source for Codes8 {
     const OUTPUTS: usize = 2;
     const ROWS: usize = 2;
     const FETCHED_ROWS: usize = 2;
+    const LINES_AHEAD: usize = AHEAD / BLOCK;
 
     fn in_memory(self, _: usize, _: usize) -> Option<(*const i16, usize)> {
         None
     }
 
     #[inline(always)]
-    fn fetch_ahead(self, output: usize, place: usize) {
+    fn fetch(self, output: usize, place: usize) {
         let start: *const i8 = self.codes.wrapping_add(output * self.words).cast();
-        (0..2).for_each(|line| fetch(start.wrapping_add((2 * place + line) * LINE + AHEAD)));
+        (0..2).for_each(|line| fetch(start.wrapping_add((2 * place + line) * LINE)));
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
