@@ -29,9 +29,9 @@ const LOSS_LEAST: f64 = 0.02;
 /// Gain by which a settled guard takes drafting up: larger, so that it does not go to and fro.
 const GAIN_LEAST: f64 = 0.05;
 
-/// Share of the time on one side that asking about the other may cost. Plain rounds pay for absorbing too, so
-/// that 3% is the whole of it.
-const PROBE_BUDGET: f64 = 0.02;
+/// Share of the time on one side that asking about the other may cost. Plain rounds pay for absorbing too, and rounds that
+/// nobody counts for drafts of their own, so that 3% is the whole of it.
+const PROBE_BUDGET: f64 = 0.01;
 
 /// Counted drafted rounds of a probe; the round before them, which only holds, is not counted.
 const DRAFTED_PROBE: u64 = 8;
