@@ -20,10 +20,11 @@ const DRAFTED_LEAST: u64 = 16;
 /// Plain rounds before they are compared with.
 const PLAIN_LEAST: u64 = 3;
 
-/// Drafted rounds after which a difference counts by its size.
+/// Drafted rounds after which a gain counts by its size; a loss does from `DRAFTED_LEAST` on.
 const SETTLED: u64 = 64;
 
-/// Loss by which settled drafting is left: small, because the floor is plain speed.
+/// Loss by which drafting is left once it exceeds one standard error: small, and believed early, because the floor is plain
+/// speed and probes bring drafting back.
 const LOSS_LEAST: f64 = 0.02;
 
 /// Gain by which a settled guard takes drafting up: larger, so that it does not go to and fro.
@@ -229,12 +230,12 @@ impl Guard {
         }
         let (plain, drafted) = (self.plain.error_ms(PLAIN_WEIGHT), self.drafted.error_ms(DRAFTED_WEIGHT));
         let error = (plain * plain + drafted * drafted).sqrt() / self.plain.token_ms();
-        let beyond_error = self.drafted.rounds >= DRAFTED_LEAST && loss.abs() > ERRORS * error;
-        let settled = self.drafted.rounds >= SETTLED && loss.abs() > error;
+        let is_seen = |least, errors| self.drafted.rounds >= least && loss.abs() > errors * error;
+        let is_certain = is_seen(DRAFTED_LEAST, ERRORS);
         if loss > 0.0 {
-            (beyond_error || settled && loss > LOSS_LEAST).then_some(Side::Plain)
+            (is_certain || is_seen(DRAFTED_LEAST, 1.0) && loss > LOSS_LEAST).then_some(Side::Plain)
         } else {
-            (beyond_error || settled && -loss > GAIN_LEAST).then_some(Side::Drafted)
+            (is_certain || is_seen(SETTLED, 1.0) && -loss > GAIN_LEAST).then_some(Side::Drafted)
         }
     }
 
