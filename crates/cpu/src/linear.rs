@@ -23,7 +23,8 @@ pub(crate) fn with_sums<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R 
 const UNITS_A_MICROSECOND: usize = 128 * 1024;
 /// Chunks a thread that a region aims for: enough that a late worker does not hold the others up.
 const CHUNKS_A_THREAD: usize = 4;
-/// Most weights of a tile with more rows than [`Arithmetic::ONE_PASS`], so that a second pass over them finds them in the second-level cache.
+/// Most weights of a tile with more rows than [`Arithmetic::ONE_PASS`], so that a second pass over them finds them in the
+/// second-level cache.
 const TILE_WEIGHTS: usize = 128 * 1024;
 
 /// Outputs a chunk of `outputs` outputs of `columns` weights: a multiple of [`Arithmetic::TILE_OUTPUTS`], and all of them

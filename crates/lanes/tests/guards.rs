@@ -345,8 +345,8 @@ fn guards_after_churn(rightness: f64, planted: Option<Planted>) -> Vec<GuardStat
 #[test]
 fn guards_of_several_lane_counts_are_not_misled_by_lanes_that_come_and_go() {
     let loss = |guard: &GuardState| guard.drafted.token_ms() / guard.plain.token_ms() - 1.0;
-    let losing = guards_after_churn(0.25, None);
-    assert!(losing.len() >= 2 && losing.iter().all(|guard| loss(guard) > 0.0), "{losing:?}");
+    let losing = guards_after_churn(0.15, None);
+    assert!(losing.len() >= 2 && losing.iter().all(|guard| loss(guard) > 0.01), "{losing:?}");
     assert!(losing.iter().all(|guard| guard.rests_on == Side::Plain), "{losing:?}");
     let winning = guards_after_churn(0.75, None);
     assert!(
