@@ -45,7 +45,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// At least `bytes` bytes. Fresh memory is zeros; growing forgets what was there.
+    /// At least `bytes` bytes. Fresh memory is zeros; growing forgets what was there, and all recorded rounds: it is by an eighth at
+    /// least.
     pub(crate) fn take(
         &mut self,
         driver: &Arc<Driver>,
@@ -56,7 +57,12 @@ impl Scratch {
         if let Some(memory) = memory.as_ref().filter(|memory| memory.bytes >= bytes) {
             return Ok(memory.address);
         }
-        let address = memory.insert(Memory::zeroed(driver, bytes.next_power_of_two())?).address;
+        let address = memory.insert(Memory::zeroed(driver, rounded(bytes))?).address;
         Ok(address)
     }
+}
+
+/// To a multiple of an eighth of the next power of two.
+fn rounded(bytes: usize) -> usize {
+    bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(1 << 10))
 }
