@@ -136,8 +136,9 @@ struct ExpertMatrices {
 
 DEVICE Weights of_expert(const ExpertMatrices& all, i32 expert) {
     Weights w = all.first;
-    w.codes += expert * all.code_bytes;
-    w.scales += expert * all.scale_bytes;
+    // One matrix has fewer than 2^32 bytes, all of them may have more.
+    w.codes += (u64)(u32)expert * (u32)all.code_bytes;
+    w.scales += (u64)(u32)expert * (u32)all.scale_bytes;
     return w;
 }
 
@@ -287,11 +288,12 @@ struct SlotStrip {
     }
 };
 
-// Some rows an expert: a block has a strip of a slot at a time, of gate and then of up.
+// Some rows an expert: a block has a strip of a slot at a time, of gate and up together or one after the other.
 template <int FORMAT, int COLUMNS>
 DEVICE void gate_up_some(const ExpertParams& p) {
+    const int TOGETHER = Slots<FORMAT>::TOGETHER, PIECES = 2 / TOGETHER;
     __shared__ Entries entries;
-    __shared__ WarpSums<COLUMNS> sums;
+    __shared__ WarpSums<COLUMNS, TOGETHER> sums;
     const Weights& shape = p.gate.first;
     wait_for_inputs();
     // Only now: when the kernel after this one starts, the logits or picks are there, and it can fetch weights at once.
@@ -308,28 +310,30 @@ DEVICE void gate_up_some(const ExpertParams& p) {
     entries.find(p);
     if (p.rule.logits && blockIdx.x == 0) write_picks(p, entries);
     SlotStrip next(strips), now(strips);
-    bool next_up = false;
     i32 next_piece = 0;
     auto fetch = [&]() {
         if (next.slot < entries.slots && tiles > 0) {
-            const Weights w = of_expert(next_up ? p.up : p.gate, entries.distinct[next.slot]);
-            own.fetch<FORMAT>(next_piece, w, next.strip, warp);
+            i32 expert = entries.distinct[next.slot];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) {
+                bool is_up = (next_piece * TOGETHER + k) % 2 == 1;
+                own.fetch<FORMAT, TOGETHER>(next_piece, of_expert(is_up ? p.up : p.gate, expert), next.strip, warp, k);
+            }
         }
         commit_copies();
         next_piece++;
-        if (next_up) next.advance(strips);
-        next_up = !next_up;
+        if (next_piece % PIECES == 0) next.advance(strips);
     };
 #pragma unroll 1
-    for (i32 i = 0; i < Slots<FORMAT>::STAGES; i++) fetch();
+    for (i32 i = 0; i < Slots<FORMAT>::EXPERT_STAGES; i++) fetch();
     i32 piece = 0, turn = 0;
 #pragma unroll 1
     for (; now.slot < entries.slots; now.advance(strips)) {
         i32 begin = entries.starts[now.slot], end = entries.starts[now.slot + 1];
         i32 output = now.strip * 16 + m;
 #pragma unroll 1
-        for (int is_up = 0; is_up < 2; is_up++, piece++) {
-            wait_for_warp<Slots<FORMAT>::STAGES - 1>();
+        for (int part = 0; part < PIECES; part++, piece++) {
+            wait_for_warp<Slots<FORMAT>::EXPERT_STAGES - 1>();
 #pragma unroll 1
             for (i32 first = begin; first < end; first += 8 * COLUMNS, turn++) {
                 const u8* x[COLUMNS];
@@ -341,15 +345,22 @@ DEVICE void gate_up_some(const ExpertParams& p) {
                     x[j] = staged ? own.row(row) : (const u8*)(p.x + (u64)row * shape.inputs + warp * 256);
                 }
                 if (tiles > 0) {
-                    sums.template multiply<FORMAT>(turn, end - first, own.slot<FORMAT>(piece), x, tiles, shape);
+                    const u8* from = own.slot<FORMAT, TOGETHER>(piece);
+                    sums.template multiply<FORMAT>(turn, end - first, from, x, tiles, shape);
                 }
                 __syncthreads();
-                float total = sums.add(0, turn, chunks_of(shape), m, column);
                 if (first + column < end && column < 8 * COLUMNS && output < shape.outputs) {
-                    // The same thread has put gate's there.
+                    float total = sums.add(0, turn, chunks_of(shape), m, column);
                     u16* at = p.active + (u64)entries.entry(p, first + column) * shape.outputs + output;
-                    *at = is_up ? activate(*at, narrow(total)) : narrow(total);
+                    if (TOGETHER == 2) {
+                        float up = sums.add(0, turn, chunks_of(shape), 16 + m, column);
+                        *at = activate(narrow(total), narrow(up));
+                    } else {
+                        // The same thread has put gate's there.
+                        *at = part == 1 ? activate(*at, narrow(total)) : narrow(total);
+                    }
                 }
+                sums.release();
             }
             __syncwarp();
             fetch();
@@ -357,11 +368,12 @@ DEVICE void gate_up_some(const ExpertParams& p) {
     }
 }
 
-// Some rows an expert: a block has a strip of a slot at a time; `combine_experts` adds the picks.
+// Some rows an expert: a block has a few strips of a slot at a time; `combine_experts` adds the picks.
 template <int FORMAT, int COLUMNS>
 DEVICE void down_some(const ExpertParams& p) {
+    const int TOGETHER = Slots<FORMAT>::TOGETHER;
     __shared__ Entries entries;
-    __shared__ WarpSums<COLUMNS> sums;
+    __shared__ WarpSums<COLUMNS, TOGETHER> sums;
     const Weights& shape = p.down.first;
     let_next_start();
     // The logits, picks or groups are there since the kernel before this one let it start.
@@ -369,25 +381,30 @@ DEVICE void down_some(const ExpertParams& p) {
     Own own(p.layout);
     i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, column = threadIdx.x / 16, m = threadIdx.x % 16;
     i32 strips = ceil_div(shape.outputs, 16), tiles = shape.tiles - warp * TILES_OF_CHUNK;
-    SlotStrip next(strips), now(strips);
+    i32 bundles = ceil_div(strips, TOGETHER);
+    SlotStrip next(bundles), now(bundles);
     i32 next_piece = 0;
     auto fetch = [&]() {
         if (next.slot < entries.slots && tiles > 0) {
-            own.fetch<FORMAT>(next_piece, of_expert(p.down, entries.distinct[next.slot]), next.strip, warp);
+            const Weights w = of_expert(p.down, entries.distinct[next.slot]);
+#pragma unroll
+            for (int k = 0; k < TOGETHER; k++) {
+                i32 strip = min(next.strip * TOGETHER + k, strips - 1);
+                own.fetch<FORMAT, TOGETHER>(next_piece, w, strip, warp, k);
+            }
         }
         commit_copies();
         next_piece++;
-        next.advance(strips);
+        next.advance(bundles);
     };
 #pragma unroll 1
-    for (i32 i = 0; i < Slots<FORMAT>::STAGES; i++) fetch();
+    for (i32 i = 0; i < Slots<FORMAT>::EXPERT_STAGES; i++) fetch();
     wait_for_inputs();
     i32 piece = 0, turn = 0;
 #pragma unroll 1
-    for (; now.slot < entries.slots; now.advance(strips), piece++) {
+    for (; now.slot < entries.slots; now.advance(bundles), piece++) {
         i32 begin = entries.starts[now.slot], end = entries.starts[now.slot + 1];
-        i32 output = now.strip * 16 + m;
-        wait_for_warp<Slots<FORMAT>::STAGES - 1>();
+        wait_for_warp<Slots<FORMAT>::EXPERT_STAGES - 1>();
 #pragma unroll 1
         for (i32 first = begin; first < end; first += 8 * COLUMNS, turn++) {
             const u8* x[COLUMNS];
@@ -397,13 +414,20 @@ DEVICE void down_some(const ExpertParams& p) {
                 x[j] = (const u8*)(p.active + (u64)entry * shape.inputs + warp * 256);
             }
             if (tiles > 0) {
-                sums.template multiply<FORMAT>(turn, end - first, own.slot<FORMAT>(piece), x, tiles, shape);
+                const u8* from = own.slot<FORMAT, TOGETHER>(piece);
+                sums.template multiply<FORMAT>(turn, end - first, from, x, tiles, shape);
             }
             __syncthreads();
-            float total = sums.add(0, turn, chunks_of(shape), m, column);
-            if (first + column < end && column < 8 * COLUMNS && output < shape.outputs) {
-                p.outputs[(u64)entries.entry(p, first + column) * shape.outputs + output] = narrow(total);
+            if (first + column < end && column < 8 * COLUMNS) {
+                u16* at = p.outputs + (u64)entries.entry(p, first + column) * shape.outputs;
+#pragma unroll
+                for (int k = 0; k < TOGETHER; k++) {
+                    i32 output = (now.strip * TOGETHER + k) * 16 + m;
+                    float total = sums.add(0, turn, chunks_of(shape), k * 16 + m, column);
+                    if (output < shape.outputs) at[output] = narrow(total);
+                }
             }
+            sums.release();
         }
         __syncwarp();
         fetch();
@@ -468,11 +492,14 @@ DEVICE void down_one(const ExpertParams& p) {
     p.residual[output] = narrow(widen(before) + widen(narrow(sum)));
 }
 
+// Blocks that a multiprocessor has memory for at most.
+const i32 SOME_BLOCKS = ROOMY ? 3 : 2;
+
 #define EXPERTS_SOME(format, name, columns) \
-    KERNEL __launch_bounds__(256, 3) gate_up_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(256, SOME_BLOCKS) gate_up_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
         gate_up_some<format, columns>(p); \
     } \
-    KERNEL __launch_bounds__(256, 3) down_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(256, SOME_BLOCKS) down_some_##name##_##columns(const __grid_constant__ ExpertParams p) { \
         down_some<format, columns>(p); \
     }
 #define EXPERTS_ONE(format, name) \

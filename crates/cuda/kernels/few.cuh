@@ -24,6 +24,11 @@ template <int FORMAT> struct Slots {
     static const i32 BYTES = TILES_OF_CHUNK * (Fragment<FORMAT>::BYTES + Fragment<FORMAT>::SCALE_BYTES);
     // As in crates/cuda/src/few.rs.
     static const i32 STAGES = FORMAT == BF16 && !ROOMY ? 1 : 2;
+    // Strips of experts that a warp multiplies together, for each row that it reads and each barrier: more than one where
+    // instructions are what takes the time, and memory has room.
+    static const i32 TOGETHER = FORMAT == AFFINE4 ? 2 : 1;
+    // Pieces of experts that are on their way: more blocks a multiprocessor do more than more of each block's.
+    static const i32 EXPERT_STAGES = FORMAT == AFFINE4 ? 1 : STAGES;
 };
 
 // A warp's memory.
@@ -43,14 +48,17 @@ struct Own {
         slots = dynamic_memory + WARPS * layout.row_bytes + (group * WARPS + warp) * slot_bytes;
     }
 
-    template <int FORMAT> __device__ __forceinline__ u8* slot(i32 piece) const {
-        return slots + piece % Slots<FORMAT>::STAGES * Slots<FORMAT>::BYTES;
+    // The slot of a piece of STRIPS strips, of which each has its own behind the one before.
+    template <int FORMAT, int STRIPS = 1> __device__ __forceinline__ u8* slot(i32 piece, int index = 0) const {
+        const i32 stages = STRIPS == 1 ? Slots<FORMAT>::STAGES : Slots<FORMAT>::EXPERT_STAGES;
+        return slots + (piece % stages * STRIPS + index) * Slots<FORMAT>::BYTES;
     }
 
     // Begins to copy the warp's chunk of a strip.
-    template <int FORMAT> __device__ __forceinline__ void fetch(i32 piece, const Weights& w, i32 strip, i32 chunk) const {
+    template <int FORMAT, int STRIPS = 1>
+    __device__ __forceinline__ void fetch(i32 piece, const Weights& w, i32 strip, i32 chunk, int index = 0) const {
         i32 first = chunk * TILES_OF_CHUNK;
-        u32 to = shared_address(slot<FORMAT>(piece));
+        u32 to = shared_address(slot<FORMAT, STRIPS>(piece, index));
         fetch_tiles<FORMAT, TILES_OF_CHUNK>(to, w, strip, first, min(w.tiles - first, TILES_OF_CHUNK));
     }
 
@@ -70,40 +78,48 @@ template <int NEWER> DEVICE void wait_for_warp() {
     __syncwarp();
 }
 
-// Tile `i` of a chunk that has arrived at `from`.
-template <int FORMAT, int COLUMNS>
+// Tile `i` of a chunk of STRIPS strips that have arrived at `from`, in slots behind each other.
+template <int FORMAT, int COLUMNS, int STRIPS>
 DEVICE void multiply_tile(
-    float (&sums)[COLUMNS][4], const u8* from, const u8* const (&x)[COLUMNS], int i, const Weights& w) {
-    Fragment<FORMAT> weights;
-    const u8* codes = from + i * Fragment<FORMAT>::BYTES + threadIdx.x % 32 * 16;
-    weights.load(codes, scales_at<FORMAT, TILES_OF_CHUNK>(from, w, i));
+    float (&sums)[STRIPS * COLUMNS][4], const u8* from, const u8* const (&x)[COLUMNS], int i, const Weights& w) {
+    Fragment<FORMAT> weights[STRIPS];
+#pragma unroll
+    for (int s = 0; s < STRIPS; s++) {
+        const u8* slot = from + s * Slots<FORMAT>::BYTES;
+        const u8* codes = slot + i * Fragment<FORMAT>::BYTES + threadIdx.x % 32 * 16;
+        weights[s].load(codes, scales_at<FORMAT, TILES_OF_CHUNK>(slot, w, i));
+    }
     Inputs inputs[COLUMNS];
 #pragma unroll
     for (int j = 0; j < COLUMNS; j++) inputs[j].load(x[j] + i * 128 + threadIdx.x % 4 * 32);
 #pragma unroll
     for (int step = 0; step < 4; step++) {
-        u32 a[4];
-        weights.step(step, a);
 #pragma unroll
-        for (int j = 0; j < COLUMNS; j++) {
-            multiply_add(sums[j], a[0], a[1], a[2], a[3], inputs[j].pair(2 * step), inputs[j].pair(2 * step + 1));
+        for (int s = 0; s < STRIPS; s++) {
+            u32 a[4];
+            weights[s].step(step, a);
+#pragma unroll
+            for (int j = 0; j < COLUMNS; j++) {
+                u32 first = inputs[j].pair(2 * step), second = inputs[j].pair(2 * step + 1);
+                multiply_add(sums[s * COLUMNS + j], a[0], a[1], a[2], a[3], first, second);
+            }
         }
     }
 }
 
-// A chunk that has arrived at `from` for 8 columns a sum, from 0; row g of column block j is at `x[j]`. A whole chunk has
-// no branches, so that all loads are on their way together.
-template <int FORMAT, int COLUMNS>
+// A chunk of STRIPS strips that have arrived at `from` for 8 columns a sum, from 0; row g of column block j is at `x[j]`. A
+// whole chunk has no branches, so that all loads are on their way together.
+template <int FORMAT, int COLUMNS, int STRIPS = 1>
 DEVICE void multiply_chunk(
-    float (&sums)[COLUMNS][4], const u8* from, const u8* const (&x)[COLUMNS], i32 tiles, const Weights& w) {
+    float (&sums)[STRIPS * COLUMNS][4], const u8* from, const u8* const (&x)[COLUMNS], i32 tiles, const Weights& w) {
 #pragma unroll
-    for (int j = 0; j < COLUMNS; j++) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
+    for (int j = 0; j < STRIPS * COLUMNS; j++) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
     if (tiles >= TILES_OF_CHUNK) {
 #pragma unroll
-        for (int i = 0; i < TILES_OF_CHUNK; i++) multiply_tile<FORMAT, COLUMNS>(sums, from, x, i, w);
+        for (int i = 0; i < TILES_OF_CHUNK; i++) multiply_tile<FORMAT, COLUMNS, STRIPS>(sums, from, x, i, w);
     } else {
 #pragma unroll 1
-        for (int i = 0; i < tiles; i++) multiply_tile<FORMAT, COLUMNS>(sums, from, x, i, w);
+        for (int i = 0; i < tiles; i++) multiply_tile<FORMAT, COLUMNS, STRIPS>(sums, from, x, i, w);
     }
 }
 
@@ -124,13 +140,13 @@ DEVICE void finish_rows(
     if (norm.raw && mine && first < width) weight = *(const uint4*)(norm.weight + first);
     wait_for_warp<0>();
     if (!norm.raw) return;
-#pragma unroll 1
+#pragma unroll 4
     for (i32 row = 0; row < rows && mine; row++) {
         float sum = squares_of(*(const uint4*)(own.row(row) + lane * 16));
         if (lane == 0) sums[row][warp] = sum;
     }
     __syncthreads();
-#pragma unroll 1
+#pragma unroll 4
     for (i32 row = 0; row < rows && mine; row++) {
         uint4* at = (uint4*)(own.row(row) + lane * 16);
         uint4 normed = normalize(*at, weight, norm_factor(sums[row], norm.inverse_width, norm.epsilon));
@@ -146,18 +162,23 @@ template <int COLUMNS> DEVICE void find_rows(const u8* (&x)[COLUMNS], const Own&
     for (int j = 0; j < COLUMNS; j++) x[j] = own.row(min(j * 8 + (i32)threadIdx.x % 32 / 4, rows - 1));
 }
 
-// Keeps what a warp has summed up of its chunk, for as many columns as it has.
-template <int COUNT, int WIDTH> DEVICE void put_sums(float (&at)[16][WIDTH], const float (&sums)[COUNT][4]) {
+// Keeps what a warp has summed up of its chunk, for as many columns as it has: sums of 8 columns, and of 16 outputs after
+// those of the 16 before.
+template <int COUNT, int OUTPUTS, int WIDTH>
+DEVICE void put_sums(float (&at)[OUTPUTS][WIDTH], const float (&sums)[COUNT][4]) {
+    const int columns = COUNT / (OUTPUTS / 16);
     i32 g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int j = 0; j < COUNT; j++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) at[g + i / 2 * 8][j * 8 + 2 * t + i % 2] = sums[j][i];
+        for (int i = 0; i < 4; i++) {
+            at[j / columns * 16 + g + i / 2 * 8][j % columns * 8 + 2 * t + i % 2] = sums[j][i];
+        }
 }
 
 // Adds the chunks of output `m` and a column to `total`, in order.
-template <int WIDTH>
-DEVICE float add_chunks(float total, const float (&at)[WARPS][16][WIDTH], i32 chunks, i32 m, i32 column) {
+template <int OUTPUTS, int WIDTH>
+DEVICE float add_chunks(float total, const float (&at)[WARPS][OUTPUTS][WIDTH], i32 chunks, i32 m, i32 column) {
 #pragma unroll
     for (int c = 0; c < WARPS; c++) {
         if (c < chunks) total += at[c][m][column];
@@ -165,12 +186,14 @@ DEVICE float add_chunks(float total, const float (&at)[WARPS][16][WIDTH], i32 ch
     return total;
 }
 
-// What the warps of a block have summed up, each of its chunk, in one of two buffers: so one barrier a piece is enough.
-template <int COLUMNS> struct WarpSums {
-    float at[2][WARPS][16][8 * COLUMNS + 1];
+// What the warps of a block have summed up, each of its chunk of STRIPS strips. In two buffers one barrier a piece is enough;
+// where there is room for one only, `release` is the second.
+template <int COLUMNS, int STRIPS = 1> struct WarpSums {
+    static const i32 BUFFERS = COLUMNS * STRIPS <= 2 ? 2 : 1;
+    float at[BUFFERS][WARPS][16 * STRIPS][8 * COLUMNS + 1];
 
     template <int COUNT> __device__ __forceinline__ void put(i32 piece, const float (&sums)[COUNT][4]) {
-        put_sums(at[piece % 2][threadIdx.x / 32], sums);
+        put_sums(at[piece % BUFFERS][threadIdx.x / 32], sums);
     }
 
     // Multiplies a chunk for as many columns as there are, and keeps the sums.
@@ -179,17 +202,22 @@ template <int COLUMNS> struct WarpSums {
         i32 piece, i32 columns, const u8* from, const u8* const (&x)[COLUMNS], i32 tiles, const Weights& w) {
         if (COLUMNS == 1 || columns <= 8) {
             const u8* first[1] = {x[0]};
-            float sum[1][4];
-            multiply_chunk<FORMAT, 1>(sum, from, first, tiles, w);
+            float sum[STRIPS][4];
+            multiply_chunk<FORMAT, 1, STRIPS>(sum, from, first, tiles, w);
             put(piece, sum);
         } else {
-            float sum[COLUMNS][4];
-            multiply_chunk<FORMAT, COLUMNS>(sum, from, x, tiles, w);
+            float sum[STRIPS * COLUMNS][4];
+            multiply_chunk<FORMAT, COLUMNS, STRIPS>(sum, from, x, tiles, w);
             put(piece, sum);
         }
     }
 
     __device__ __forceinline__ float add(float total, i32 piece, i32 chunks, i32 m, i32 column) const {
-        return column < 8 * COLUMNS ? add_chunks(total, at[piece % 2], chunks, m, column) : 0;
+        return column < 8 * COLUMNS ? add_chunks(total, at[piece % BUFFERS], chunks, m, column) : 0;
+    }
+
+    // All threads call it after they have added.
+    __device__ __forceinline__ void release() const {
+        if (BUFFERS == 1) __syncthreads();
     }
 };

@@ -14,6 +14,9 @@ struct LinearParams {
     i32 bias_rows;
     i32 bias_row;
     FewLayout layout;
+    // Rows of a block of the kernels for many rows, at most MANY_ROWS.
+    i32 block_rows;
+    i32 reserved;
 };
 
 // What a product is added to, as bits: it can be asked for long before it is there.
@@ -127,7 +130,7 @@ DEVICE void linear_wide(const LinearParams& p) {
     }
 EACH_FORMAT_AND_COLUMNS(LINEAR_FEW)
 
-// Many rows: a block has 64 rows, and each of its warps a strip. A warp runs the chunks of its strip one after another,
+// Many rows: a block has 64 rows at most, and each of its warps a strip. A warp runs the chunks of its strip one after another,
 // which is the order in which `linear_few` adds them.
 
 const i32 MANY_ROWS = 64;
@@ -165,11 +168,13 @@ struct CopiedRows {
         for (int i = 0; i < EACH; i++) rows[i] = row(threadIdx.x / (STAGE_TILES * 8) + i * (MANY_ROWS / EACH));
     }
 
-    __device__ __forceinline__ void copy(u32 stage, i32 tile, i32 inputs) const {
+    // The first `columns` rows, as many as are multiplied together.
+    __device__ __forceinline__ void copy(u32 stage, i32 tile, i32 inputs, i32 columns) const {
         i32 first = tile * 64 + threadIdx.x % (STAGE_TILES * 8) * 8;
         u32 to = stage + threadIdx.x / (STAGE_TILES * 8) * STAGE_ROW + threadIdx.x % (STAGE_TILES * 8) * 16;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
+            if (columns <= (i == 0 ? 0 : i == 1 ? 16 : 32)) continue;
             bool present = rows[i] != nullptr && first < inputs;
             copy16(to + i * (MANY_ROWS / EACH) * STAGE_ROW, present ? rows[i] + first : nullptr, present);
         }
@@ -212,7 +217,7 @@ DEVICE void multiply_many(
     i32 fetched = 0, fetch_stage = 0;
     auto fetch = [&]() {
         if (fetched < w.tiles) {
-            rows.copy(shared_address(Ring::rows(fetch_stage)), fetched, w.inputs);
+            rows.copy(shared_address(Ring::rows(fetch_stage)), fetched, w.inputs, columns);
             u32 to = shared_address(Ring::weights(fetch_stage));
             fetch_tiles<FORMAT, STAGE_TILES>(to, w, strip, fetched, min(w.tiles - fetched, STAGE_TILES));
         }
@@ -259,22 +264,22 @@ DEVICE void linear_many(const LinearParams& p) {
     const Weights& w = p.weights;
     let_next_start();
     i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    i32 first_row = blockIdx.x * MANY_ROWS;
+    i32 first_row = blockIdx.x * p.block_rows, rows_here = min(p.rows - first_row, p.block_rows);
     i32 strip = blockIdx.y * WARPS + warp, last = ceil_div(w.outputs, 16) - 1;
     wait_for_inputs();
     auto row = [&](i32 column) {
-        return first_row + column < p.rows ? p.x + (u64)(first_row + column) * w.inputs : nullptr;
+        return column < rows_here ? p.x + (u64)(first_row + column) * w.inputs : nullptr;
     };
     CopiedRows rows;
     rows.find(row);
     float totals[MANY_COLUMNS][4];
-    multiply_many<FORMAT>(totals, w, min(strip, last), p.rows - first_row, rows);
+    multiply_many<FORMAT>(totals, w, min(strip, last), rows_here, rows);
 #pragma unroll
     for (int j = 0; j < MANY_COLUMNS; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            i32 output = strip * 16 + g + i / 2 * 8, out_row = first_row + j * 8 + 2 * t + i % 2;
-            if (output < w.outputs && out_row < p.rows) {
+            i32 output = strip * 16 + g + i / 2 * 8, column = j * 8 + 2 * t + i % 2, out_row = first_row + column;
+            if (output < w.outputs && column < rows_here) {
                 write_product(p, out_row, output, totals[j][i], read_before(p, out_row, output));
             }
         }

@@ -154,17 +154,25 @@ struct Inputs {
 // group begins, or in one that all of the tiles share.
 template <int FORMAT, int COUNT>
 DEVICE void fetch_tiles(u32 to, const Weights& w, i32 strip, i32 first, i32 count) {
-    i32 lane = threadIdx.x % 32;
-    const u8* codes = w.codes + ((u64)strip * w.tiles + first) * Fragment<FORMAT>::BYTES + lane * 16;
+    u32 lane = threadIdx.x % 32;
+    // Matrices have fewer than 2^32 bytes.
+    const u8* codes = w.codes + (((u32)strip * w.tiles + first) * Fragment<FORMAT>::BYTES + lane * 16);
+    to += lane * 16;
+    if (count >= COUNT) {
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        u32 at = to + i * Fragment<FORMAT>::BYTES + lane * 16;
-        if (i < count) Fragment<FORMAT>::fetch(at, codes + i * Fragment<FORMAT>::BYTES);
+        for (int i = 0; i < COUNT; i++) {
+            Fragment<FORMAT>::fetch(to + i * Fragment<FORMAT>::BYTES, codes + i * Fragment<FORMAT>::BYTES);
+        }
+    } else {
+#pragma unroll 1
+        for (int i = 0; i < count; i++) {
+            Fragment<FORMAT>::fetch(to + i * Fragment<FORMAT>::BYTES, codes + i * Fragment<FORMAT>::BYTES);
+        }
     }
     if (FORMAT == BF16) return;
-    i32 group = first * 64 >> w.group_bits, groups = max(count * 64 >> w.group_bits, 1);
-    const u8* scales = w.scales + ((u64)strip * (w.inputs >> w.group_bits) + group) * 64 + lane * 16;
-    if (lane < groups * 4) copy16(to + COUNT * Fragment<FORMAT>::BYTES + lane * 16, scales);
+    u32 group = first * 64 >> w.group_bits, groups = max(count * 64 >> w.group_bits, 1);
+    const u8* scales = w.scales + (((u32)strip * (w.inputs >> w.group_bits) + group) * 64 + lane * 16);
+    if (lane < groups * 4) copy16(to + COUNT * Fragment<FORMAT>::BYTES, scales);
 }
 
 // Where lane (g, t) finds the scales of tile `i` of those that were fetched together.

@@ -5,7 +5,6 @@ use forerunner_tensor::{DeviceError, HeadNorms, HeadShape, KeyValuePages, PageTa
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
-use crate::few::FEW_ROWS;
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::RowsParam;
 use crate::scratch::Place;
@@ -17,11 +16,21 @@ pub(crate) const HEAD: usize = 64;
 pub(crate) const QUERIES: usize = 16;
 /// Rows up to which each has a block of its own, whatever lane it is of.
 const BLOCK_ROWS: usize = 256;
+/// Rows up to which blocks share pages, as many as the parts that rows make leave free: `MOST_SHARED_ROWS` of
+/// `attention.cuh`. More rows are parts enough.
+const MOST_SHARED_ROWS: usize = 64;
+/// Warps of a block of `attention_few`, and its shared memory: `FewShared` of `attention.cuh`.
+const FEW_WARPS: usize = 4;
+const FEW_SHARED: usize = 90 << 10;
+/// Pages of a chapter: `CHAPTER` of `attention.cuh`.
+const CHAPTER: usize = 8;
+/// Sums of pages that all rows together have room for, as long as that is enough for their chapters.
+const PAGE_SUMS: usize = 1024;
 /// Warps of a block of `attention_many`, and its shared memory: `MANY_WARPS` and `ManyShared` of `attention.cuh`.
 const MANY_WARPS: usize = 4;
 const MANY_SHARED: usize = 64 << 10;
-/// Floats that a page's sum takes.
-const PARTIAL: usize = HEAD + 2;
+/// Floats that the sum of a page or a chapter takes.
+const PARTIAL: usize = HEAD + 4;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -57,8 +66,12 @@ struct AttentionParams {
     query_heads: i32,
     key_value_heads: i32,
     pages_per_lane: i32,
-    partial_pages: i32,
+    partial_units: i32,
     many_rows: i32,
+    is_shared: i32,
+    group: i32,
+    room: i32,
+    group_inverse: i32,
     reserved: i32,
 }
 
@@ -106,13 +119,13 @@ impl CudaDevice {
     ) -> Result<(), DeviceError> {
         check_shape(shape)?;
         let heads = shape.key_value_heads;
-        let many_rows = MANY_WARPS * (QUERIES / (shape.query_heads / heads));
+        let group = shape.query_heads / heads;
+        let room = QUERIES / group;
+        let many_rows = MANY_WARPS * room;
         let has_many = rows.count > BLOCK_ROWS;
-        // Enough blocks for two on each multiprocessor.
-        let wanted = (2 * self.driver.resources.multiprocessors).div_ceil(rows.count.max(1) * heads);
-        let shares = if rows.count <= FEW_ROWS { wanted.min(table.pages_per_lane).max(1) } else { 1 };
-        let sums =
-            if shares > 1 { rows.count * shape.query_heads * table.pages_per_lane * PARTIAL } else { 0 };
+        let is_shared = rows.count <= MOST_SHARED_ROWS;
+        let units = if is_shared { partial_units(rows.count, table.pages_per_lane) } else { 0 };
+        let sums = rows.count * shape.query_heads * units * PARTIAL;
         let params = AttentionParams {
             stacked: stacked.first(rows.count * shape.stacked_width()),
             keys: pages.keys.address(),
@@ -125,17 +138,31 @@ impl CudaDevice {
             query_heads: shape.query_heads as i32,
             key_value_heads: heads as i32,
             pages_per_lane: table.pages_per_lane as i32,
-            partial_pages: table.pages_per_lane as i32,
+            partial_units: units as i32,
             many_rows: if has_many { many_rows as i32 } else { 0 },
+            is_shared: i32::from(is_shared),
+            group: group as i32,
+            room: room as i32,
+            // Exact for what is divided: queries, of which there are 16.
+            group_inverse: (1 << 16) / group as i32 + 1,
             reserved: 0,
         };
         if has_many {
             let grid = Grid::new(rows.count.div_ceil(many_rows), heads, MANY_WARPS * 32);
             self.launch_rows(Kernel::AttentionMany, grid.with_shared(MANY_SHARED), &params)?;
         }
-        let grid = Grid { blocks: [rows.count, heads, shares], threads: 128, shared: 0 };
+        // Two on each multiprocessor, which share what there is, or a block for each row and key head.
+        let blocks = (2 * self.driver.resources.multiprocessors).max(rows.count * heads);
+        let grid = if is_shared { [blocks, 1, 1] } else { [rows.count, heads, 1] };
+        let grid = Grid { blocks: grid, threads: 32 * FEW_WARPS, shared: FEW_SHARED };
         self.launch_rows(Kernel::AttentionFew, grid, &params)
     }
+}
+
+/// Pages or chapters that a row's partial sums have room for: the chapters of the longest context, and more where rows are
+/// few.
+fn partial_units(rows: usize, pages: usize) -> usize {
+    (PAGE_SUMS / rows.max(1)).clamp(pages.div_ceil(CHAPTER), pages)
 }
 
 fn check_shape(shape: HeadShape) -> Result<(), DeviceError> {

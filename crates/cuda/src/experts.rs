@@ -12,6 +12,9 @@ use crate::rows::RowsParam;
 use crate::scratch::Place;
 use crate::weights::{ExpertMatricesParam, Experts, Format, Layout, Matrix, unsupported};
 
+/// Rows that a dense feed-forward has between its kernels at a time: its layers are wide and few, so that memory counts more
+/// than reading their weights again.
+const DENSE_ROWS: usize = 512;
 /// Most experts and picks of a row.
 pub(crate) const MOST_EXPERTS: usize = 256;
 pub(crate) const MOST_PICKS: usize = 32;
@@ -20,7 +23,9 @@ const FEW_ENTRIES: usize = 256;
 const FEW_TASKS: usize = 256;
 /// Entries an expert, all experts alike, up to which a block has them all at once; more are cut into blocks of 64 rows.
 const SOME_ENTRIES: usize = 8;
-/// Rows that the blocks of few rows' gate and up keep; more are read from where they are, so that more blocks fit.
+/// Entries an expert, all experts alike, up to which those are few that have more than the 8 of a pass.
+const PASS_ENTRIES: usize = 5;
+/// Rows that the blocks of few rows' gate and up keep at most; more are read from where they are.
 const KEPT_ROWS: usize = 4;
 /// Experts up to which kernels for few rows pick by themselves.
 const FEW_EXPERTS: usize = 64;
@@ -100,13 +105,20 @@ impl CudaDevice {
     ) -> Result<(), DeviceError> {
         let width = down.layout.inputs;
         assert_eq!(gate_up.layout.outputs, 2 * width, "outputs of gate and up for {width} inputs of down");
-        let both = self.scratch(Place::GateUp, count * 2 * width * size_of::<bf16>())?;
-        let active = self.scratch(Place::Active, count * width * size_of::<bf16>())?;
-        self.dense_product(gate_up, x, count, both, Write::Bf16)?;
-        let params = GateParams { both, out: active, rows: count as i32, width: width as i32 };
-        self.launch_rows(Kernel::Gate, Grid::new(width.div_ceil(THREADS), count, THREADS), &params)?;
-        let out = residual.first(count * down.layout.outputs);
-        self.product(down, active, count, out, Write::Add, Default::default())
+        let most = count.min(DENSE_ROWS);
+        let both = self.scratch(Place::GateUp, most * 2 * width * size_of::<bf16>())?;
+        let active = self.scratch(Place::Active, most * width * size_of::<bf16>())?;
+        let (inputs, outputs) = (gate_up.layout.inputs, down.layout.outputs);
+        for first in (0..count).step_by(DENSE_ROWS) {
+            let count = (count - first).min(DENSE_ROWS);
+            let x = x.span(first * inputs, count * inputs);
+            self.product(gate_up, x, count, both, Write::Bf16, Default::default())?;
+            let params = GateParams { both, out: active, rows: count as i32, width: width as i32 };
+            self.launch_rows(Kernel::Gate, Grid::new(width.div_ceil(THREADS), count, THREADS), &params)?;
+            let out = residual.span(first * outputs, count * outputs);
+            self.product(down, active, count, out, Write::Add, Default::default())?;
+        }
+        Ok(())
     }
 
     pub(crate) fn route_rows(
@@ -261,29 +273,33 @@ impl CudaDevice {
         let chip = &self.driver.resources;
         let slots = (rows * picks).min(experts.count);
         let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
+        let together = Chip::strips_together(gate.format);
         let work = FewWork {
             format: gate.format,
             items: slots * strips(gate),
-            pieces: 2,
-            stages: chip.few_stages(gate.format),
-            rows: if rows <= KEPT_ROWS { rows } else { 0 },
+            pieces: 2 / together,
+            together,
+            stages: chip.expert_stages(gate.format),
+            rows: 0,
             groups: 1,
         };
-        let gate_up = chip.few_plan(work).or_else(|| chip.few_plan(FewWork { rows: 0, ..work }))?;
+        let gate_up = few_rows_plan(chip, work, rows)?;
         let tasks = slots * down.inputs.div_ceil(CHUNK);
         if rows == 1 && tasks <= FEW_TASKS {
             let down = one_row_plan(chip, down.format, strips(down), tasks)?;
-            return Some(SomePlan { gate_up, down, rows, down_adds: true });
+            return Some(SomePlan { gate_up, down, rows, one_pass: true, down_adds: true });
         }
         let down = chip.few_plan(FewWork {
             format: down.format,
-            items: slots * strips(down),
+            items: slots * strips(down).div_ceil(Chip::strips_together(down.format)),
             pieces: 1,
-            stages: chip.few_stages(down.format),
+            together: Chip::strips_together(down.format),
+            stages: chip.expert_stages(down.format),
             rows: 0,
             groups: 1,
         })?;
-        Some(SomePlan { gate_up, down, rows, down_adds: false })
+        let one_pass = rows <= 8 || rows * picks <= PASS_ENTRIES * experts.count;
+        Some(SomePlan { gate_up, down, rows, one_pass, down_adds: false })
     }
 
     fn some_experts(
@@ -295,14 +311,14 @@ impl CudaDevice {
         let (gate, down) = (&experts.gate.layout, &experts.down.layout);
         let (grid, layout) = plan.gate_up;
         params.layout = layout;
-        self.launch(some_gate_up(gate.format.index(), plan.rows), grid, &params)?;
+        self.launch(some_gate_up(gate.format.index(), plan.one_pass), grid, &params)?;
         let (grid, layout) = plan.down;
         params.layout = layout;
         if plan.down_adds {
             let kernels = [Kernel::DownOneBf16, Kernel::DownOneAffine4, Kernel::DownOneAffine8];
             return self.launch(kernels[down.format.index()], grid, &params);
         }
-        self.launch(some_down(down.format.index(), plan.rows), grid, &params)?;
+        self.launch(some_down(down.format.index(), plan.one_pass), grid, &params)?;
         self.combine(down.outputs, plan.rows, &params)
     }
 
@@ -329,13 +345,23 @@ struct SomePlan {
     gate_up: (Grid, FewLayout),
     down: (Grid, FewLayout),
     rows: usize,
+    /// Whether an expert's entries are multiplied 8 at a time rather than 16.
+    one_pass: bool,
     /// Whether down's kernel adds the picks to the residual by itself.
     down_adds: bool,
 }
 
+/// Few rows' kernel for gate and up: its blocks keep the rows where no fewer of them fit then.
+fn few_rows_plan(chip: &Chip, work: FewWork, rows: usize) -> Option<(Grid, FewLayout)> {
+    let reading = chip.few_plan(work);
+    let keeping = if rows <= KEPT_ROWS { chip.few_plan(FewWork { rows, ..work }) } else { None };
+    let blocks = |plan: &Option<(Grid, FewLayout)>| plan.as_ref().map_or(0, |(grid, _)| grid.blocks[0]);
+    if blocks(&keeping) >= blocks(&reading) { keeping } else { reading }
+}
+
 /// One row's kernel for down: as many warps as there are tasks and a block has room for.
 fn one_row_plan(chip: &Chip, format: Format, strips: usize, tasks: usize) -> Option<(Grid, FewLayout)> {
-    let work = FewWork { format, items: strips, pieces: 1, stages: 1, rows: 1, groups: 1 };
+    let work = FewWork { format, items: strips, pieces: 1, together: 1, stages: 1, rows: 1, groups: 1 };
     let (mut grid, layout) = chip.few_plan(work)?;
     // `TASK_WARPS` of `experts.cuh`.
     let groups = (tasks.div_ceil(WARPS).min(3)).min(chip.room_of_block() / grid.shared).max(1);
@@ -350,18 +376,18 @@ fn is_few(rows: usize, picks: usize) -> bool {
     (1..=FEW_ROWS).contains(&rows) && rows * picks <= FEW_ENTRIES
 }
 
-fn some_gate_up(format: usize, rows: usize) -> Kernel {
-    let kernels = match rows {
-        0..=8 => [Kernel::GateUpSome1Bf16, Kernel::GateUpSome1Affine4, Kernel::GateUpSome1Affine8],
-        _ => [Kernel::GateUpSome2Bf16, Kernel::GateUpSome2Affine4, Kernel::GateUpSome2Affine8],
+fn some_gate_up(format: usize, one_pass: bool) -> Kernel {
+    let kernels = match one_pass {
+        true => [Kernel::GateUpSome1Bf16, Kernel::GateUpSome1Affine4, Kernel::GateUpSome1Affine8],
+        false => [Kernel::GateUpSome2Bf16, Kernel::GateUpSome2Affine4, Kernel::GateUpSome2Affine8],
     };
     kernels[format]
 }
 
-fn some_down(format: usize, rows: usize) -> Kernel {
-    let kernels = match rows {
-        0..=8 => [Kernel::DownSome1Bf16, Kernel::DownSome1Affine4, Kernel::DownSome1Affine8],
-        _ => [Kernel::DownSome2Bf16, Kernel::DownSome2Affine4, Kernel::DownSome2Affine8],
+fn some_down(format: usize, one_pass: bool) -> Kernel {
+    let kernels = match one_pass {
+        true => [Kernel::DownSome1Bf16, Kernel::DownSome1Affine4, Kernel::DownSome1Affine8],
+        false => [Kernel::DownSome2Bf16, Kernel::DownSome2Affine4, Kernel::DownSome2Affine8],
     };
     kernels[format]
 }

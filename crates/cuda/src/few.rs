@@ -40,9 +40,11 @@ pub(crate) struct FewWork {
     pub(crate) format: Format,
     /// Things that are shared among blocks.
     pub(crate) items: usize,
-    /// Chunks of each that a warp has.
+    /// Pieces of each that a warp has.
     pub(crate) pieces: usize,
-    /// Chunks that a warp has on their way at once, at most.
+    /// Chunks of a piece, which the warp multiplies together.
+    pub(crate) together: usize,
+    /// Pieces that a warp has on their way at once, at most.
     pub(crate) stages: usize,
     /// Rows that a warp keeps a chunk of.
     pub(crate) rows: usize,
@@ -69,6 +71,16 @@ impl Chip {
         if format == Format::Bf16 && !self.is_roomy { 1 } else { 2 }
     }
 
+    /// `Slots::EXPERT_STAGES` of `few.cuh`.
+    pub(crate) fn expert_stages(&self, format: Format) -> usize {
+        if matches!(format, Format::Affine4 { .. }) { 1 } else { self.few_stages(format) }
+    }
+
+    /// `Slots::TOGETHER` of `few.cuh`.
+    pub(crate) fn strips_together(format: Format) -> usize {
+        if matches!(format, Format::Affine4 { .. }) { 2 } else { 1 }
+    }
+
     /// Bytes of dynamic memory that a block may have.
     pub(crate) fn room_of_block(&self) -> usize {
         self.shared_of_block - OWN_SHARED
@@ -77,18 +89,23 @@ impl Chip {
     /// The grid and the layout; none where a block's memory is not enough.
     pub(crate) fn few_plan(&self, work: FewWork) -> Option<(Grid, FewLayout)> {
         let row_bytes = work.rows * CHUNK_ROW;
-        let slots = work.groups * slot_bytes(work.format);
-        let bytes = |stages: usize| WARPS * (row_bytes + stages * slots);
-        let of_block = bytes(work.stages) + OWN_SHARED + SYSTEM_SHARED;
-        // Registers are enough for three groups.
-        let blocks_of_processor = (self.shared_of_processor / of_block).clamp(1, 3 / work.groups);
-        let blocks = even_grid(work.items, blocks_of_processor * self.multiprocessors);
+        let slots = work.together * slot_bytes(work.format);
+        let bytes = |stages: usize| WARPS * (row_bytes + stages * work.groups * slots);
+        let most_blocks = |stages: usize| {
+            let of_block = bytes(stages) + OWN_SHARED + SYSTEM_SHARED;
+            // Registers are enough for three groups.
+            (self.shared_of_processor / of_block).clamp(1, 3 / work.groups) * self.multiprocessors
+        };
+        // A block with one piece needs one stage, and more of them fit.
+        let pieces = work.items * work.pieces;
+        let most = most_blocks(if pieces <= most_blocks(1) { 1 } else { work.stages });
+        let blocks = even_grid(work.items, most);
         let stages = work.stages.min(work.items.div_ceil(blocks.max(1)) * work.pieces);
         let shared = bytes(stages);
         if shared > self.room_of_block() {
             return None;
         }
-        let warp_bytes = row_bytes + stages * slot_bytes(work.format);
+        let warp_bytes = row_bytes + stages * slots;
         let layout = FewLayout { warp_bytes: warp_bytes as i32, row_bytes: row_bytes as i32 };
         Some((Grid::new(blocks, 1, work.groups * THREADS).with_shared(shared), layout))
     }
@@ -149,12 +166,20 @@ mod tests {
             for (items, rows) in
                 [1, 4, 128, 384, 8000].into_iter().flat_map(|items| (0..=16).map(move |rows| (items, rows)))
             {
-                for (pieces, stages, groups) in [(1, stages, 1), (2, stages, 1), (3, stages, 1), (1, 1, 3)] {
-                    let work = FewWork { format, items, pieces, stages, rows, groups };
+                let together = Chip::strips_together(format);
+                for (pieces, together, stages, groups) in [
+                    (1, 1, stages, 1),
+                    (1, together, chip.expert_stages(format), 1),
+                    (2, 1, stages, 1),
+                    (3, 1, stages, 1),
+                    (1, 1, 1, 3),
+                ] {
+                    let work = FewWork { format, items, pieces, together, stages, rows, groups };
                     let Some((grid, layout)) = chip.few_plan(work) else { continue };
                     assert!(grid.shared + OWN_SHARED <= chip.shared_of_block, "{chip:?} {work:?}");
                     // The slots that the kernel goes through: as many as pieces come after each other, or all stages.
-                    let warp_slots = (layout.warp_bytes - layout.row_bytes) as usize / slot_bytes(format);
+                    let warp_slots =
+                        (layout.warp_bytes - layout.row_bytes) as usize / (together * slot_bytes(format));
                     let most = items.div_ceil(grid.blocks[0]) * pieces;
                     assert_eq!(warp_slots, stages.min(most), "{chip:?} {work:?}");
                 }
@@ -166,8 +191,9 @@ mod tests {
     #[test]
     fn the_formats_of_released_models_have_plans_for_few_rows_on_every_chip() {
         for (chip, format) in CHIPS.iter().flat_map(|chip| [(chip, FORMATS[0]), (chip, FORMATS[1])]) {
-            let stages = chip.few_stages(format);
-            let work = FewWork { format, items: 8000, pieces: 2, stages, rows: 0, groups: 1 };
+            let stages = chip.expert_stages(format);
+            let together = Chip::strips_together(format);
+            let work = FewWork { format, items: 8000, pieces: 2, together, stages, rows: 0, groups: 1 };
             assert!(chip.few_plan(work).is_some(), "{chip:?} {format:?}");
         }
     }

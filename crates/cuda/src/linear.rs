@@ -53,6 +53,8 @@ struct LinearParams {
     bias_rows: i32,
     bias_row: i32,
     layout: FewLayout,
+    block_rows: i32,
+    reserved: i32,
 }
 
 // SAFETY: `LinearParams` of `linear.cuh`.
@@ -82,6 +84,8 @@ impl CudaDevice {
             bias_rows: bias.rows as i32,
             bias_row: bias.row as i32,
             layout: FewLayout::default(),
+            block_rows: 0,
+            reserved: 0,
         };
         let Layout { inputs, format, .. } = matrix.layout;
         let strips = matrix.layout.outputs.div_ceil(STRIP);
@@ -93,7 +97,12 @@ impl CudaDevice {
             return self.launch(kernel, grid, &params);
         }
         let kernels = [Kernel::LinearManyBf16, Kernel::LinearManyAffine4, Kernel::LinearManyAffine8];
-        let grid = Grid::new(rows.div_ceil(MANY_ROWS), strips.div_ceil(WARPS), THREADS);
+        let blocks = |block_rows: usize| rows.div_ceil(block_rows) * strips.div_ceil(WARPS);
+        // Half as many rows a block, as long as the blocks run all at once.
+        let all_at_once = 2 * self.driver.resources.multiprocessors;
+        let block_rows = if blocks(MANY_ROWS / 2) <= all_at_once { MANY_ROWS / 2 } else { MANY_ROWS };
+        params.block_rows = block_rows as i32;
+        let grid = Grid::new(rows.div_ceil(block_rows), strips.div_ceil(WARPS), THREADS);
         self.launch(
             kernels[format.index()],
             grid.with_shared(many_shared(format, self.driver.resources.is_roomy)),
@@ -119,6 +128,7 @@ impl CudaDevice {
             format,
             items: outputs.div_ceil(STRIP),
             pieces: inputs.div_ceil(FEW_INPUTS),
+            together: 1,
             stages: chip.few_stages(format),
             rows: if wide { 0 } else { rows.min(FEW_ROWS) },
             groups: 1,

@@ -239,7 +239,15 @@ impl CudaDevice {
         // As in `conv.cuh`.
         let (groups, stages) = if format == Format::Bf16 { (1, chip.few_stages(format)) } else { (3, 1) };
         let pieces = 3 / groups;
-        let work = FewWork { format, items: channels / STRIP, pieces, stages, rows: rows.count, groups };
+        let work = FewWork {
+            format,
+            items: channels / STRIP,
+            pieces,
+            together: 1,
+            stages,
+            rows: rows.count,
+            groups,
+        };
         let shape_fits = inputs <= FEW_INPUTS && channels.is_multiple_of(STRIP);
         let plan = chip.few_plan(work).filter(|_| shape_fits && (1..=FEW_ROWS).contains(&rows.count));
         let Some((grid, layout)) = plan else {
