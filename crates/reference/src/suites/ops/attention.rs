@@ -10,6 +10,7 @@ use crate::suites::compare::{Bound, Key, Output};
 use crate::suites::inputs::Random;
 use crate::suites::places::{Cut, LaneRows, Layout};
 
+/// Pages that a lane has room for at least.
 const PAGES_PER_LANE: usize = 3;
 /// Pages that no lane's table names; they must stay as they are.
 const SPARE_PAGES: usize = 3;
@@ -21,6 +22,7 @@ struct Attention {
     lanes: Vec<LaneRows>,
     /// Whether each row sees its lane's whole block, or only what is before it and itself.
     block: bool,
+    pages_per_lane: usize,
     page_table: Vec<i32>,
     /// Keys and values of the histories, in pages; the rest holds an earlier sequence's.
     keys: Vec<bf16>,
@@ -41,6 +43,9 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
         visitor.operation(&Attention::new(query_heads, key_value_heads, &causal, false));
     }
     visitor.operation(&Attention::new(4, 1, &[(0, 300), (500, 70), (31, 2)], false));
+    // Devices share out and merge long contexts in other ways than short ones, and many rows in other ways than few.
+    visitor.operation(&Attention::new(4, 1, &[(16_640, 6), (2_040, 20), (0, 3)], false));
+    visitor.operation(&Attention::new(4, 1, &[(2_040, 40), (0, 230)], false));
     let blocks = [(0, 4), (251, 9), (255, 1), (256, 9), (596, 4), (40, 9)];
     visitor.operation(&Attention::new(4, 1, &blocks, true));
     // A drafter's context: keys and values only.
@@ -50,17 +55,20 @@ pub(super) fn visit<V: Visitor>(visitor: &mut V) {
 impl Attention {
     fn new(query_heads: usize, key_value_heads: usize, lanes: &[(usize, usize)], block: bool) -> Self {
         let shape = HeadShape { query_heads, key_value_heads, head_dim: 64 };
-        let pages = lanes.len() * PAGES_PER_LANE + SPARE_PAGES;
+        let longest = lanes.iter().map(|(start, count)| start + count).max().unwrap_or(0);
+        let pages_per_lane = longest.div_ceil(PAGE).max(PAGES_PER_LANE);
+        let pages = lanes.len() * pages_per_lane + SPARE_PAGES;
         let len = pages * key_value_heads * PAGE * shape.head_dim;
         let mut random = Random::new(&[17, key_value_heads as u64]);
         // Page 0 is spare: it is where a write without a lane would go.
         let mut page_table: Vec<i32> = (1..pages as i32).collect();
         random.shuffle(&mut page_table);
-        page_table.truncate(lanes.len() * PAGES_PER_LANE);
+        page_table.truncate(lanes.len() * pages_per_lane);
         Attention {
             shape,
             lanes: lanes.iter().map(|(start, count)| LaneRows { start: *start, count: *count }).collect(),
             block,
+            pages_per_lane,
             page_table,
             keys: random.bf16s(len, 2.0),
             values: random.bf16s(len, 2.0),
@@ -87,7 +95,7 @@ impl Attention {
         for (lane, rows) in self.lanes.iter().enumerate() {
             for position in rows.start..lengths[lane] {
                 output.keys.push(Key::Row { lane, position });
-                let page = self.page_table[lane * PAGES_PER_LANE + position / PAGE] as usize;
+                let page = self.page_table[lane * self.pages_per_lane + position / PAGE] as usize;
                 for head in 0..key_value_heads {
                     let start = ((page * key_value_heads + head) * PAGE + position % PAGE) * head_dim;
                     output.values.extend(&pages[start..start + head_dim]);
@@ -121,7 +129,9 @@ impl RowOp for Attention {
     fn name(&self) -> String {
         let HeadShape { query_heads, key_value_heads, .. } = self.shape;
         let blocks = if self.block { " in blocks" } else { "" };
-        format!("attention {query_heads}/{key_value_heads} of {} lanes{blocks}", self.lanes.len())
+        let longest = self.pages_per_lane * PAGE;
+        let lanes = self.lanes.len();
+        format!("attention {query_heads}/{key_value_heads} of {lanes} lanes of {longest} tokens{blocks}")
     }
 
     fn lanes(&self) -> Vec<LaneRows> {
@@ -133,7 +143,7 @@ impl RowOp for Attention {
     }
 
     fn large(&self) -> bool {
-        self.shape.query_heads == 8 || self.lanes.iter().any(|rows| rows.count > 100)
+        self.shape.query_heads == 8 || self.lanes.iter().any(|rows| rows.count > 100 || rows.start > 1000)
     }
 
     fn prepare<D: Device>(&self, device: &D) -> Result<Weights<D>, DeviceError> {
@@ -144,8 +154,11 @@ impl RowOp for Attention {
                 key: upload(device, &random.bf16s(self.shape.head_dim, 2.0))?,
                 epsilon: 1e-5,
             },
-            rope: RopeTable::new(device, 1e6, self.shape.head_dim, PAGES_PER_LANE * PAGE)?,
-            table: PageTable { pages_per_lane: PAGES_PER_LANE, pages: upload(device, &self.page_table)? },
+            rope: RopeTable::new(device, 1e6, self.shape.head_dim, self.pages_per_lane * PAGE)?,
+            table: PageTable {
+                pages_per_lane: self.pages_per_lane,
+                pages: upload(device, &self.page_table)?,
+            },
             pages: KeyValuePages { keys: upload(device, &self.keys)?, values: upload(device, &self.values)? },
         })
     }
