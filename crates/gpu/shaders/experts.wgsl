@@ -23,16 +23,12 @@ var<immediate> routed: RouteParams;
 fn route_row(row: u32, expert: u32) -> u32 {
     let is_pad = route_lane[row] == NO_LANE;
     let is_expert = expert < routed.rule.experts && !is_pad;
-    var logit = 0.0;
-    var of_expert = 0.0;
-    if (is_expert) {
-        logit = router_logits[row * routed.rule.experts + expert];
-        of_expert = bias[expert];
-    }
-    let mine = pick_of(expert, is_expert, logit, of_expert, routed.rule);
+    let at = min(expert, routed.rule.experts - 1u);
+    let logit = router_logits[row * routed.rule.experts + at];
+    let mine = pick_of(expert, is_expert, logit, bias[at], routed.rule);
     if (mine.pick < MOST_PICKS) {
         picked_experts[row * routed.rule.picks + mine.pick] = i32(expert);
-        picked_weights[row * routed.rule.picks + mine.pick] = mine.weight;
+        picked_weights[row * routed.rule.picks + mine.pick] = weight_of(mine.score, routed.rule);
     }
     if (is_pad && expert < routed.rule.picks) {
         picked_experts[row * routed.rule.picks + expert] = -1;

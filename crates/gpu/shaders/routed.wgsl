@@ -11,21 +11,20 @@ var<workgroup> expert_of_pick: array<u32, 32>;
 // At most 128 experts, whose router's logits are `logits`.
 @compute @workgroup_size(128)
 fn expert_linear_routed(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let is_pad = router_lane[0] == NO_LANE;
+    // All that is read first is asked for at once, for pad rows and places of no expert as well.
+    let lane = router_lane[0];
+    let expert = min(thread, p.experts - 1u);
+    let logit = logits[expert];
+    let bias = router_bias[expert];
+    let is_pad = lane == NO_LANE;
     let writes = workgroup.x + workgroup.y == 0u;
-    let is_expert = thread < p.experts && !is_pad;
-    var logit = 0.0;
-    var bias = 0.0;
-    if (is_expert) {
-        logit = logits[thread];
-        bias = router_bias[thread];
-    }
-    let mine = pick_of(thread, is_expert, logit, bias, RouteRule(p.experts, p.picks, p.normalize, p.scale));
+    let rule = RouteRule(p.experts, p.picks, p.normalize, p.scale);
+    let mine = pick_of(thread, thread < p.experts && !is_pad, logit, bias, rule);
     if (mine.pick < MOST_PICKS) {
         expert_of_pick[mine.pick] = thread;
         if (writes) {
             picked_experts[mine.pick] = i32(thread);
-            picked_weights[mine.pick] = mine.weight;
+            picked_weights[mine.pick] = weight_of(mine.score, rule);
         }
     }
     if (writes && thread == 0u) {

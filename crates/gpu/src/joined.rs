@@ -161,7 +161,7 @@ impl GpuDevice {
         let Stored { codes, scales } = &part.stored;
         let (picked, weights) = (routing.experts.first(picks), routing.weights.first(picks));
         let out = residual.first(*outputs);
-        let buffers = [codes, scales, active, out, picked, weights, rows.lane.first(1)];
+        let buffers = [codes, scales, active, out, picked, weights];
         Some(self.launch((Kernel::ExpertDown, kind.format), &buffers, &params, [1, blocks, 1]))
     }
 }

@@ -136,8 +136,8 @@ kernels! {
     ExpertLinear1: Linear "expert_linear" "rrrwrrr", 128 threads, 2052 shared, 76 immediates, 1 rows;
     ExpertLinear4: Linear "expert_linear" "rrrwrrr", 128 threads, 8208 shared, 76 immediates, 4 rows;
     ExpertLinear8: Linear "expert_linear" "rrrwrrr", 128 threads, 16416 shared, 76 immediates, 8 rows;
-    ExpertLinearRouted: Linear "expert_linear_routed" "rrrwrrrwww", 128 threads, 4356 shared, 76 immediates, 1 rows;
-    ExpertDown: Linear "expert_down" "rrrwrrr", 128 threads, 2048 shared, 76 immediates, 1 rows;
+    ExpertLinearRouted: Linear "expert_linear_routed" "rrrwrrrwww", 128 threads, 3364 shared, 76 immediates, 1 rows;
+    ExpertDown: Linear "expert_down" "rrrwrr", 128 threads, 2176 shared, 76 immediates, 1 rows;
     LinearNormed: LinearNormed "linear_normed" "rrrwrrw", 128 threads, 7716 shared, 76 immediates, 1 rows;
     ProjectConv: LinearNormed "project_conv" "rrrwrrwrrw", 128 threads, 7712 shared, 76 immediates, 1 rows;
     LinearMany: LinearMany "linear_many" "rrrwr", 128 threads, 16384 shared, 76 immediates;
@@ -145,8 +145,8 @@ kernels! {
     RopeAppend: Attention "rope_append" "wrrrrrrww", 64 threads, 256 shared, 16 immediates;
     Attention: Attention "attention" "rrrrrrw", 256 threads, 13568 shared, 20 immediates;
     AttentionMerge: Attention "attention_merge" "rrrw", 32 threads, 0 shared, 20 immediates;
-    Route: Experts "route" "rrrww", 256 threads, 2176 shared, 32 immediates;
-    RouteFew: Experts "route_few" "rrrwwwww", 256 threads, 4224 shared, 32 immediates;
+    Route: Experts "route" "rrrww", 256 threads, 1184 shared, 32 immediates;
+    RouteFew: Experts "route_few" "rrrwwwww", 256 threads, 3232 shared, 32 immediates;
     GroupEntries: Experts "group_entries" "rwww", 256 threads, 3072 shared, 20 immediates;
     CombineExperts: Experts "combine_experts" "rrrw", 64 threads, 0 shared, 8 immediates;
     HeldTokens: Windows "held_tokens" "rrrw", 32 threads, 0 shared, 20 immediates;

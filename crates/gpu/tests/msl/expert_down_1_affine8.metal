@@ -11,11 +11,10 @@ struct _mslBufferSizes {
     uint size4;
     uint size9;
     uint size10;
-    uint size11;
 };
 
-typedef metal::uint4 type_4[1];
-typedef uint type_5[1];
+typedef metal::uint4 type_5[1];
+typedef uint type_6[1];
 struct LinearParams {
     uint rows;
     uint outputs;
@@ -37,21 +36,21 @@ struct LinearParams {
     float scale;
     uint layer;
 };
-typedef float type_7[1];
-struct type_9 {
+typedef float type_8[1];
+struct type_10 {
     metal::uint4 inner[4];
 };
-struct type_10 {
+struct type_11 {
     metal::float4 inner[8];
 };
 struct Scales {
     metal::float4 scale;
     metal::float4 bias;
 };
-struct type_11 {
+struct type_12 {
     metal::float4 inner[128];
 };
-struct type_12 {
+struct type_13 {
     metal::uint4 inner[2];
 };
 struct Part {
@@ -61,7 +60,10 @@ struct Part {
     metal::uint4 d;
     Scales scales;
 };
-typedef int type_14[1];
+struct type_14 {
+    float inner[32];
+};
+typedef int type_16[1];
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
@@ -130,7 +132,7 @@ uint added(
 metal::float2 scale_and_bias(
     uint index,
     uint half_scales,
-    device type_5 const& scales,
+    device type_6 const& scales,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint word = scales[index];
@@ -164,17 +166,17 @@ metal::float4 meaning4_(
     return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
 }
 
-type_9 across(
+type_10 across(
     metal::uint4 a,
     metal::uint4 b,
     metal::uint4 c,
     metal::uint4 d
 ) {
-    return type_9 {{metal::uint4(a.x, b.x, c.x, d.x), metal::uint4(a.y, b.y, c.y, d.y), metal::uint4(a.z, b.z, c.z, d.z), metal::uint4(a.w, b.w, c.w, d.w)}};
+    return type_10 {{metal::uint4(a.x, b.x, c.x, d.x), metal::uint4(a.y, b.y, c.y, d.y), metal::uint4(a.z, b.z, c.z, d.z), metal::uint4(a.w, b.w, c.w, d.w)}};
 }
 
-type_10 of_bf16_(
-    type_9 words_2
+type_11 of_bf16_(
+    type_10 words_2
 ) {
     metal::float4 _e2 = low4_(words_2.inner[0]);
     metal::float4 _e4 = high4_(words_2.inner[0]);
@@ -184,10 +186,10 @@ type_10 of_bf16_(
     metal::float4 _e12 = high4_(words_2.inner[2]);
     metal::float4 _e14 = low4_(words_2.inner[3]);
     metal::float4 _e16 = high4_(words_2.inner[3]);
-    return type_10 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
+    return type_11 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
 }
 
-type_10 of_affine4_(
+type_11 of_affine4_(
     metal::uint4 words_3,
     metal::float4 scale_1,
     metal::float4 bias_1
@@ -201,10 +203,10 @@ type_10 of_affine4_(
     metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
     metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
     metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
-    return type_10 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
+    return type_11 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
 }
 
-type_10 of_affine8_(
+type_11 of_affine8_(
     metal::uint4 first_2,
     metal::uint4 second_2,
     metal::float4 scale_2,
@@ -219,13 +221,13 @@ type_10 of_affine8_(
     metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
     metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
     metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
-    return type_10 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
+    return type_11 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
 }
 
 Scales scales_of(
     metal::uint4 output,
     uint chunk,
-    device type_5 const& scales,
+    device type_6 const& scales,
     constant LinearParams& p,
     constant _mslBufferSizes& _buffer_sizes
 ) {
@@ -261,38 +263,9 @@ metal::uint4 rows_of_slot(
     return metal::min(metal::uint4(slot * 4u) + metal::uint4(0u, 1u, 2u, 3u), metal::uint4(_e43 - 1u));
 }
 
-void write_pair(
-    uint row,
-    uint output_1,
-    float first_3,
-    float second_3,
-    constant LinearParams& p,
-    device type_5& out,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint _e6 = p.outputs;
-    if (output_1 >= _e6) {
-        return;
-    }
-    uint _e10 = p.out_width;
-    uint _e14 = p.first_output;
-    uint word_1 = (((row * _e10) + _e14) + output_1) / 2u;
-    uint _e21 = p.write;
-    if (_e21 == WRITE_ADD) {
-        uint _e28 = out[word_1];
-        uint _e29 = added(_e28, first_3, second_3);
-        out[word_1] = _e29;
-        return;
-    } else {
-        uint _e32 = narrow(first_3, second_3);
-        out[word_1] = _e32;
-        return;
-    }
-}
-
 metal::float4 with_row(
     metal::float4 sum_1,
-    type_10 weights,
+    type_11 weights,
     metal::uint4 pairs
 ) {
     metal::float4 longer = {};
@@ -323,7 +296,7 @@ metal::float4 with_row(
 
 metal::uint4 input(
     uint at,
-    device type_4 const& x,
+    device type_5 const& x,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     metal::uint4 _e3 = x[at];
@@ -331,11 +304,11 @@ metal::uint4 input(
 }
 
 void multiply(
-    type_10 weights_1,
+    type_11 weights_1,
     uint at_1,
-    device type_4 const& x,
-    thread type_10& sums,
-    thread type_12& inputs_at,
+    device type_5 const& x,
+    thread type_11& sums,
+    thread type_13& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     metal::float4 _e6 = sums.inner[0];
@@ -396,11 +369,11 @@ uint parts_shift(
 }
 
 Part load_part(
-    metal::uint4 output_2,
+    metal::uint4 output_1,
     uint lane,
     uint step,
-    device type_4 const& codes_1,
-    device type_5 const& scales,
+    device type_5 const& codes_1,
+    device type_6 const& scales,
     constant LinearParams& p,
     constant _mslBufferSizes& _buffer_sizes
 ) {
@@ -413,17 +386,17 @@ Part load_part(
     uint _e16 = parts_shift();
     uint in_chunk = step & ((1u << _e16) - 1u);
     uint _e25 = parts_shift();
-    metal::uint4 first_5 = (((output_2 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
-    metal::uint4 _e35 = codes_1[first_5.x];
+    metal::uint4 first_4 = (((output_1 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 _e35 = codes_1[first_4.x];
     part.a = _e35;
-    metal::uint4 _e40 = codes_1[first_5.y];
+    metal::uint4 _e40 = codes_1[first_4.y];
     part.b = _e40;
-    metal::uint4 _e45 = codes_1[first_5.z];
+    metal::uint4 _e45 = codes_1[first_4.z];
     part.c = _e45;
-    metal::uint4 _e50 = codes_1[first_5.w];
+    metal::uint4 _e50 = codes_1[first_4.w];
     part.d = _e50;
     if (true) {
-        Scales _e56 = scales_of(output_2, chunk_1, scales, p, _buffer_sizes);
+        Scales _e56 = scales_of(output_1, chunk_1, scales, p, _buffer_sizes);
         part.scales = _e56;
     }
     Part _e57 = part;
@@ -435,9 +408,9 @@ void multiply_part(
     uint lane_1,
     uint step_1,
     constant LinearParams& p,
-    device type_4 const& x,
-    thread type_10& sums,
-    thread type_12& inputs_at,
+    device type_5 const& x,
+    thread type_11& sums,
+    thread type_13& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint _e3 = parts_shift();
@@ -447,28 +420,28 @@ void multiply_part(
     uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
     uint _e19 = parts_shift();
     uint at_2 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
-    type_9 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
+    type_10 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
     metal::float4 scale_3 = part_1.scales.scale;
     metal::float4 bias_3 = part_1.scales.bias;
     if (false) {
-        type_10 _e36 = of_bf16_(_e27);
+        type_11 _e36 = of_bf16_(_e27);
         multiply(_e36, at_2, x, sums, inputs_at, _buffer_sizes);
         return;
     } else {
         if (false) {
-            type_10 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
+            type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
             multiply(_e42, at_2, x, sums, inputs_at, _buffer_sizes);
-            type_10 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
+            type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
             multiply(_e44, at_2 + 1u, x, sums, inputs_at, _buffer_sizes);
-            type_10 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
+            type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
             multiply(_e48, at_2 + 2u, x, sums, inputs_at, _buffer_sizes);
-            type_10 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
+            type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
             multiply(_e52, at_2 + 3u, x, sums, inputs_at, _buffer_sizes);
             return;
         } else {
-            type_10 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
+            type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
             multiply(_e57, at_2, x, sums, inputs_at, _buffer_sizes);
-            type_10 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
+            type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
             multiply(_e60, at_2 + 1u, x, sums, inputs_at, _buffer_sizes);
             return;
         }
@@ -476,15 +449,15 @@ void multiply_part(
 }
 
 void sum_lane(
-    Part first_4,
-    metal::uint4 output_3,
+    Part first_3,
+    metal::uint4 output_2,
     uint lane_2,
-    device type_4 const& codes_1,
-    device type_5 const& scales,
+    device type_5 const& codes_1,
+    device type_6 const& scales,
     constant LinearParams& p,
-    device type_4 const& x,
-    thread type_10& sums,
-    thread type_12& inputs_at,
+    device type_5 const& x,
+    thread type_11& sums,
+    thread type_13& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     Part next = {};
@@ -495,7 +468,7 @@ void sum_lane(
     uint _e19 = p.lanes_shift;
     uint _e21 = parts_shift();
     uint steps = (((((_e10 / 32u) - lane_2) + lanes) - 1u) >> _e19) << _e21;
-    next = first_4;
+    next = first_3;
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
@@ -513,7 +486,7 @@ void sum_lane(
             uint _e29 = step_2;
             if ((_e29 + 1u) < steps) {
                 uint _e33 = step_2;
-                Part _e36 = load_part(output_3, lane_2, _e33 + 1u, codes_1, scales, p, _buffer_sizes);
+                Part _e36 = load_part(output_2, lane_2, _e33 + 1u, codes_1, scales, p, _buffer_sizes);
                 next = _e36;
             }
             uint _e37 = step_2;
@@ -541,8 +514,8 @@ uint slot_of(
 
 void share_sums(
     uint thread_3,
-    threadgroup type_11& partials,
-    thread type_10& sums
+    threadgroup type_12& partials,
+    thread type_11& sums
 ) {
     metal::float4 _e5 = sums.inner[0];
     partials.inner[thread_3] = _e5;
@@ -573,8 +546,8 @@ void share_lanes(
     uint thread_4,
     constant LinearParams& p,
     thread uint& tile_rows,
-    threadgroup type_11& partials,
-    thread type_10& sums
+    threadgroup type_12& partials,
+    thread type_11& sums
 ) {
     metal::float4 part_2 = {};
     uint lane_3 = 1u;
@@ -582,10 +555,10 @@ void share_lanes(
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     uint _e4 = p.lanes_shift;
     if ((1u << _e4) > EIGHT) {
-        uint first_6 = thread_4 * EIGHT;
+        uint first_5 = thread_4 * EIGHT;
         uint _e11 = tile_rows;
-        if (first_6 < (_e11 * THREADS)) {
-            metal::float4 _e17 = partials.inner[first_6];
+        if (first_5 < (_e11 * THREADS)) {
+            metal::float4 _e17 = partials.inner[first_5];
             part_2 = _e17;
             bool loop_init_1 = true;
             while(true) {
@@ -602,12 +575,12 @@ void share_lanes(
                 {
                     metal::float4 _e24 = part_2;
                     uint _e26 = lane_3;
-                    metal::float4 _e29 = partials.inner[first_6 + _e26];
+                    metal::float4 _e29 = partials.inner[first_5 + _e26];
                     part_2 = _e24 + _e29;
                 }
             }
             metal::float4 _e36 = part_2;
-            partials.inner[first_6] = _e36;
+            partials.inner[first_5] = _e36;
         }
         metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
         return;
@@ -617,18 +590,18 @@ void share_lanes(
 }
 
 metal::float4 total_of(
-    uint row_1,
+    uint row,
     uint slot_1,
     constant LinearParams& p,
-    threadgroup type_11& partials
+    threadgroup type_12& partials
 ) {
     metal::float4 total = {};
     uint lane_4 = {};
     uint _e5 = p.lanes_shift;
     uint lanes_1 = 1u << _e5;
-    uint first_7 = (row_1 * THREADS) + (slot_1 * lanes_1);
+    uint first_6 = (row * THREADS) + (slot_1 * lanes_1);
     uint step_3 = (lanes_1 > EIGHT) ? EIGHT : 1u;
-    metal::float4 _e18 = partials.inner[first_7];
+    metal::float4 _e18 = partials.inner[first_6];
     total = _e18;
     lane_4 = step_3;
     bool loop_init_2 = true;
@@ -646,7 +619,7 @@ metal::float4 total_of(
         {
             metal::float4 _e23 = total;
             uint _e25 = lane_4;
-            metal::float4 _e28 = partials.inner[first_7 + _e25];
+            metal::float4 _e28 = partials.inner[first_6 + _e25];
             total = _e23 + _e28;
         }
     }
@@ -654,91 +627,129 @@ metal::float4 total_of(
     return _e32;
 }
 
+metal::uint2 residual_of(
+    uint output_3,
+    constant LinearParams& p,
+    device type_6 const& out,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = p.outputs;
+    uint last = _e3 - 2u;
+    uint _e11 = out[metal::min(output_3, last) / 2u];
+    uint _e19 = out[metal::min(output_3 + 2u, last) / 2u];
+    return metal::uint2(_e11, _e19);
+}
+
+void add_to(
+    metal::uint2 residual_1,
+    uint output_4,
+    metal::float4 sum_2,
+    constant LinearParams& p,
+    device type_6& out,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e5 = p.outputs;
+    if (output_4 < _e5) {
+        uint _e14 = added(residual_1.x, sum_2.x, sum_2.y);
+        out[output_4 / 2u] = _e14;
+    }
+    uint _e19 = p.outputs;
+    if ((output_4 + 2u) < _e19) {
+        uint _e30 = added(residual_1.y, sum_2.z, sum_2.w);
+        out[(output_4 / 2u) + 1u] = _e30;
+        return;
+    } else {
+        return;
+    }
+}
+
 struct expert_downInput {
 };
 [[max_total_threads_per_threadgroup(128)]] kernel void expert_down(
   metal::uint3 workgroup [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
-, device type_4 const& codes_1 [[buffer(1)]]
-, device type_5 const& scales [[buffer(2)]]
+, device type_5 const& codes_1 [[buffer(1)]]
+, device type_6 const& scales [[buffer(2)]]
 , constant LinearParams& p [[buffer(0)]]
-, device type_4 const& x [[buffer(3)]]
-, device type_5& out [[buffer(4)]]
-, threadgroup type_11& partials
-, device type_14 const& down_experts [[buffer(5)]]
-, device type_7 const& down_weights [[buffer(6)]]
-, device type_14 const& down_lane [[buffer(7)]]
-, constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
+, device type_5 const& x [[buffer(3)]]
+, device type_6& out [[buffer(4)]]
+, threadgroup type_12& partials
+, device type_16 const& down_experts [[buffer(5)]]
+, device type_8 const& down_weights [[buffer(6)]]
+, threadgroup type_14& weights_of_picks
+, constant _mslBufferSizes& _buffer_sizes [[buffer(7)]]
 ) {
     uint tile_rows = {};
-    type_10 sums = {};
-    type_12 inputs_at = {};
+    type_11 sums = {};
+    type_13 inputs_at = {};
     metal::float4 sum = metal::float4 {};
     uint of_row = 0u;
-    int _e4 = down_lane[0];
-    if (_e4 == NO_LANE) {
-        return;
-    }
-    uint _e10 = p.lanes_shift;
+    uint _e5 = p.lanes_shift;
+    uint _e9 = p.picks;
+    uint fours = (THREADS >> _e5) / _e9;
+    uint _e11 = slot_of(thread_, p);
     uint _e14 = p.picks;
-    uint fours = (THREADS >> _e10) / _e14;
+    uint pick = _e11 % _e14;
     uint _e16 = slot_of(thread_, p);
     uint _e19 = p.picks;
-    uint pick = _e16 % _e19;
-    uint _e21 = slot_of(thread_, p);
-    uint _e24 = p.picks;
-    uint four = _e21 / _e24;
+    uint four = _e16 / _e19;
+    uint mine = ((workgroup.y * fours) + metal::min(thread_, fours - 1u)) * 4u;
+    int first_expert = down_experts[0];
+    int expert = down_experts[pick];
+    uint _e38 = p.picks;
+    float weight = down_weights[metal::min(thread_, _e38 - 1u)];
+    metal::uint2 _e44 = residual_of(mine, p, out, _buffer_sizes);
+    if (first_expert < 0) {
+        return;
+    }
+    uint _e49 = p.picks;
+    if (thread_ < _e49) {
+        weights_of_picks.inner[thread_] = weight;
+    }
     tile_rows = 1u;
     if (four < fours) {
-        int _e31 = down_experts[pick];
-        uint expert = static_cast<uint>(_e31);
-        metal::uint4 _e36 = rows_of_slot((workgroup.y * fours) + four, p);
-        uint _e39 = p.outputs;
-        metal::uint4 output_4 = _e36 + metal::uint4(expert * _e39);
-        uint _e47 = p.inputs;
-        inputs_at.inner[0] = metal::uint4(pick * (_e47 / 8u));
-        uint _e52 = lane_of(thread_, p);
-        Part _e54 = load_part(output_4, _e52, 0u, codes_1, scales, p, _buffer_sizes);
-        uint _e55 = lane_of(thread_, p);
-        sum_lane(_e54, output_4, _e55, codes_1, scales, p, x, sums, inputs_at, _buffer_sizes);
+        metal::uint4 _e59 = rows_of_slot((workgroup.y * fours) + four, p);
+        uint _e63 = p.outputs;
+        metal::uint4 output_5 = _e59 + metal::uint4(static_cast<uint>(expert) * _e63);
+        uint _e71 = p.inputs;
+        inputs_at.inner[0] = metal::uint4(pick * (_e71 / 8u));
+        uint _e76 = lane_of(thread_, p);
+        Part _e78 = load_part(output_5, _e76, 0u, codes_1, scales, p, _buffer_sizes);
+        uint _e79 = lane_of(thread_, p);
+        sum_lane(_e78, output_5, _e79, codes_1, scales, p, x, sums, inputs_at, _buffer_sizes);
     }
     share_lanes(thread_, p, tile_rows, partials, sums);
     if (thread_ < fours) {
         bool loop_init_3 = true;
         while(true) {
             if (!loop_init_3) {
-                uint _e91 = of_row;
-                of_row = _e91 + 1u;
+                uint _e115 = of_row;
+                of_row = _e115 + 1u;
             }
             loop_init_3 = false;
-            uint _e61 = of_row;
-            uint _e64 = p.picks;
-            if (_e61 < _e64) {
+            uint _e85 = of_row;
+            uint _e88 = p.picks;
+            if (_e85 < _e88) {
             } else {
                 break;
             }
             {
-                uint _e69 = p.picks;
-                uint _e71 = of_row;
-                metal::float4 _e73 = total_of(0u, (thread_ * _e69) + _e71, p, partials);
-                float _e75 = rounded(_e73.x);
-                float _e77 = rounded(_e73.y);
-                float _e79 = rounded(_e73.z);
-                float _e81 = rounded(_e73.w);
-                metal::float4 values = metal::float4(_e75, _e77, _e79, _e81);
-                uint _e84 = of_row;
-                float _e86 = down_weights[_e84];
-                metal::float4 _e88 = sum;
-                sum = metal::fma(metal::float4(_e86), values, _e88);
+                uint _e93 = p.picks;
+                uint _e95 = of_row;
+                metal::float4 _e97 = total_of(0u, (thread_ * _e93) + _e95, p, partials);
+                float _e99 = rounded(_e97.x);
+                float _e101 = rounded(_e97.y);
+                float _e103 = rounded(_e97.z);
+                float _e105 = rounded(_e97.w);
+                metal::float4 values = metal::float4(_e99, _e101, _e103, _e105);
+                uint _e108 = of_row;
+                float _e110 = weights_of_picks.inner[_e108];
+                metal::float4 _e112 = sum;
+                sum = metal::fma(metal::float4(_e110), values, _e112);
             }
         }
-        uint output_5 = ((workgroup.y * fours) + thread_) * 4u;
-        float _e100 = sum.x;
-        float _e102 = sum.y;
-        write_pair(0u, output_5, _e100, _e102, p, out, _buffer_sizes);
-        float _e107 = sum.z;
-        float _e109 = sum.w;
-        write_pair(0u, output_5 + 2u, _e107, _e109, p, out, _buffer_sizes);
+        metal::float4 _e117 = sum;
+        add_to(_e44, mine, _e117, p, out, _buffer_sizes);
         return;
     } else {
         return;

@@ -75,16 +75,19 @@ struct RouteRule {
 };
 struct Pick {
     uint pick;
-    float weight;
+    float score;
 };
 struct type_15 {
     uint inner[256];
 };
-struct type_16 {
+struct type_17 {
+    metal::atomic_uint inner[8];
+};
+struct type_18 {
     float inner[32];
 };
-typedef int type_18[1];
-struct type_19 {
+typedef int type_20[1];
+struct type_21 {
     uint inner[32];
 };
 constant int NO_LANE = -1;
@@ -212,12 +215,12 @@ metal::float2 scale_and_bias(
     device type_6 const& scales,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint word = scales[index];
+    uint word_1 = scales[index];
     if (half_scales != 0u) {
-        return float2(as_type<half2>(word));
+        return float2(as_type<half2>(word_1));
     }
-    float _e8 = low(word);
-    float _e9 = high(word);
+    float _e8 = low(word_1);
+    float _e9 = high(word_1);
     return metal::float2(_e8, _e9);
 }
 
@@ -236,9 +239,9 @@ metal::float4 high4_(
 metal::float4 meaning4_(
     metal::uint4 codes,
     metal::float4 scale,
-    metal::float4 bias_1
+    metal::float4 bias
 ) {
-    metal::uint4 bits_2 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias_1));
+    metal::uint4 bits_2 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
     metal::uint4 nearest_1 = (bits_2 + metal::uint4(32767u)) + ((bits_2 >> metal::uint4(16u)) & metal::uint4(1u));
     return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
 }
@@ -269,17 +272,17 @@ type_11 of_bf16_(
 type_11 of_affine4_(
     metal::uint4 words_3,
     metal::float4 scale_1,
-    metal::float4 bias_2
+    metal::float4 bias_1
 ) {
     metal::uint4 mask = metal::uint4(15u);
-    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_2);
-    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_2);
-    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_2);
-    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_2);
-    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_2);
-    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_2);
-    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_2);
-    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_2);
+    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_1);
+    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_1);
+    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_1);
+    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_1);
+    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_1);
+    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
+    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
+    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
     return type_11 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
 }
 
@@ -287,17 +290,17 @@ type_11 of_affine8_(
     metal::uint4 first_2,
     metal::uint4 second_2,
     metal::float4 scale_2,
-    metal::float4 bias_3
+    metal::float4 bias_2
 ) {
     metal::uint4 mask_1 = metal::uint4(255u);
-    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_3);
-    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_3);
-    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_3);
-    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_3);
-    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_3);
-    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_3);
-    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_3);
-    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_3);
+    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_2);
+    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_2);
+    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
+    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
     return type_11 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
 }
 
@@ -387,16 +390,16 @@ void write_pair(
     }
     uint _e10 = p.out_width;
     uint _e14 = p.first_output;
-    uint word_1 = (((row_1 * _e10) + _e14) + output_2) / 2u;
+    uint word_2 = (((row_1 * _e10) + _e14) + output_2) / 2u;
     uint _e21 = p.write;
     if (_e21 == WRITE_ADD) {
-        uint _e28 = out[word_1];
+        uint _e28 = out[word_2];
         uint _e29 = added(_e28, first_3, second_3);
-        out[word_1] = _e29;
+        out[word_2] = _e29;
         return;
     } else {
         uint _e32 = narrow(first_3, second_3);
-        out[word_1] = _e32;
+        out[word_2] = _e32;
         return;
     }
 }
@@ -570,14 +573,14 @@ Part load_part(
     uint _e16 = parts_shift();
     uint in_chunk = step & ((1u << _e16) - 1u);
     uint _e25 = parts_shift();
-    metal::uint4 first_5 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
-    metal::uint4 _e35 = codes_1[first_5.x];
+    metal::uint4 first_7 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
+    metal::uint4 _e35 = codes_1[first_7.x];
     part.a = _e35;
-    metal::uint4 _e40 = codes_1[first_5.y];
+    metal::uint4 _e40 = codes_1[first_7.y];
     part.b = _e40;
-    metal::uint4 _e45 = codes_1[first_5.z];
+    metal::uint4 _e45 = codes_1[first_7.z];
     part.c = _e45;
-    metal::uint4 _e50 = codes_1[first_5.w];
+    metal::uint4 _e50 = codes_1[first_7.w];
     part.d = _e50;
     if (true) {
         Scales _e56 = scales_of(output_3, chunk_1, scales, p, _buffer_sizes);
@@ -606,26 +609,26 @@ void multiply_part(
     uint at_2 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
     type_10 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
     metal::float4 scale_3 = part_1.scales.scale;
-    metal::float4 bias_5 = part_1.scales.bias;
+    metal::float4 bias_4 = part_1.scales.bias;
     if (false) {
         type_11 _e36 = of_bf16_(_e27);
         multiply(_e36, at_2, x_2, sums, inputs_at, _buffer_sizes);
         return;
     } else {
         if (true) {
-            type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_5);
+            type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_4);
             multiply(_e42, at_2, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_5);
+            type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_4);
             multiply(_e44, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_5);
+            type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_4);
             multiply(_e48, at_2 + 2u, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_5);
+            type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_4);
             multiply(_e52, at_2 + 3u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         } else {
-            type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_5);
+            type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_4);
             multiply(_e57, at_2, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_5);
+            type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_4);
             multiply(_e60, at_2 + 1u, x_2, sums, inputs_at, _buffer_sizes);
             return;
         }
@@ -739,10 +742,10 @@ void share_lanes(
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     uint _e4 = p.lanes_shift;
     if ((1u << _e4) > EIGHT) {
-        uint first_6 = thread_4 * EIGHT;
+        uint first_8 = thread_4 * EIGHT;
         uint _e11 = tile_rows;
-        if (first_6 < (_e11 * THREADS)) {
-            metal::float4 _e17 = partials.inner[first_6];
+        if (first_8 < (_e11 * THREADS)) {
+            metal::float4 _e17 = partials.inner[first_8];
             part_2 = _e17;
             bool loop_init_1 = true;
             while(true) {
@@ -759,12 +762,12 @@ void share_lanes(
                 {
                     metal::float4 _e24 = part_2;
                     uint _e26 = lane_3;
-                    metal::float4 _e29 = partials.inner[first_6 + _e26];
+                    metal::float4 _e29 = partials.inner[first_8 + _e26];
                     part_2 = _e24 + _e29;
                 }
             }
             metal::float4 _e36 = part_2;
-            partials.inner[first_6] = _e36;
+            partials.inner[first_8] = _e36;
         }
         metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
         return;
@@ -783,9 +786,9 @@ metal::float4 total_of(
     uint lane_4 = {};
     uint _e5 = p.lanes_shift;
     uint lanes_1 = 1u << _e5;
-    uint first_7 = (row_3 * THREADS) + (slot_2 * lanes_1);
+    uint first_9 = (row_3 * THREADS) + (slot_2 * lanes_1);
     uint step_3 = (lanes_1 > EIGHT) ? EIGHT : 1u;
-    metal::float4 _e18 = partials.inner[first_7];
+    metal::float4 _e18 = partials.inner[first_9];
     total_1 = _e18;
     lane_4 = step_3;
     bool loop_init_2 = true;
@@ -803,7 +806,7 @@ metal::float4 total_of(
         {
             metal::float4 _e23 = total_1;
             uint _e25 = lane_4;
-            metal::float4 _e28 = partials.inner[first_7 + _e25];
+            metal::float4 _e28 = partials.inner[first_9 + _e25];
             total_1 = _e23 + _e28;
         }
     }
@@ -855,139 +858,153 @@ void write_tile(
     return;
 }
 
-Pick pick_of(
+uint before_of_four(
+    uint first_5,
     uint expert,
-    bool is_expert,
-    float logit_1,
-    float bias_4,
-    RouteRule rule,
-    threadgroup type_15& biased,
-    threadgroup type_15& is_picked,
-    threadgroup type_16& picked_scores
+    uint order,
+    threadgroup type_15& biased
 ) {
-    float score = 0.0;
-    uint order = 0u;
-    uint before = 0u;
-    uint other = 0u;
-    bool local_4 = {};
-    bool local_5 = {};
-    bool local_6 = {};
-    Pick mine = Pick {32u, 0.0};
-    uint other_1 = 0u;
-    float total_2 = 1.0;
-    uint i = 0u;
-    if (is_expert) {
-        float _e10 = exponential(-(logit_1));
-        score = 1.0 / (1.0 + _e10);
-        float _e15 = score;
-        uint _e17 = ordered(_e15 + bias_4);
-        order = _e17;
-    }
-    uint _e20 = order;
-    biased.inner[expert] = _e20;
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    metal::uint4 others = metal::uint4(first_5) + metal::uint4(0u, 1u, 2u, 3u);
+    uint _e13 = biased.inner[others.x];
+    uint _e17 = biased.inner[others.y];
+    uint _e21 = biased.inner[others.z];
+    uint _e25 = biased.inner[others.w];
+    metal::uint4 orders = metal::uint4(_e13, _e17, _e21, _e25);
+    metal::bool4 is_equal = orders == metal::uint4(order);
+    metal::bool4 is_before = (orders > metal::uint4(order)) | (is_equal & (others < metal::uint4(expert)));
+    metal::uint4 counted = metal::select(metal::uint4 {}, metal::uint4(1u), is_before);
+    return ((counted.x + counted.y) + counted.z) + counted.w;
+}
+
+uint picked_before(
+    uint expert_1,
+    threadgroup type_17& picked
+) {
+    uint before = {};
+    uint word = 0u;
+    uint lower = (1u << (expert_1 % 32u)) - 1u;
+    uint _e11 = metal::atomic_load_explicit(&picked.inner[expert_1 / 32u], metal::memory_order_relaxed);
+    before = metal::popcount(_e11 & lower);
     bool loop_init_4 = true;
     while(true) {
         if (!loop_init_4) {
-            uint _e57 = other;
-            other = _e57 + 1u;
+            uint _e29 = word;
+            word = _e29 + 1u;
         }
         loop_init_4 = false;
-        uint _e25 = other;
-        if (_e25 < rule.experts) {
+        uint _e17 = word;
+        if (_e17 < (expert_1 / 32u)) {
         } else {
             break;
         }
         {
-            uint _e29 = other;
-            uint _e31 = biased.inner[_e29];
-            uint _e32 = order;
-            if (!((_e31 > _e32))) {
-                uint _e38 = other;
-                uint _e40 = biased.inner[_e38];
-                uint _e41 = order;
-                if (_e40 == _e41) {
-                    uint _e45 = other;
-                    local_5 = _e45 < expert;
-                } else {
-                    local_5 = false;
-                }
-                bool _e48 = local_5;
-                local_4 = _e48;
-            } else {
-                local_4 = true;
-            }
-            bool is_before = local_4;
-            uint _e51 = before;
-            before = _e51 + (is_before ? 1u : 0u);
+            uint _e21 = before;
+            uint _e23 = word;
+            uint _e25 = metal::atomic_load_explicit(&picked.inner[_e23], metal::memory_order_relaxed);
+            before = _e21 + metal::popcount(_e25);
         }
     }
-    if (is_expert) {
-        uint _e61 = before;
-        local_6 = _e61 < rule.picks;
-    } else {
-        local_6 = false;
+    uint _e31 = before;
+    return _e31;
+}
+
+Pick pick_of(
+    uint expert_2,
+    bool is_expert,
+    float logit,
+    float bias_3,
+    RouteRule rule,
+    threadgroup type_15& biased,
+    threadgroup type_17& picked,
+    threadgroup type_18& picked_scores
+) {
+    bool is_picked = false;
+    uint before_1 = 0u;
+    uint first_6 = 0u;
+    Pick mine = {};
+    float _e6 = exponential(-(logit));
+    float score_1 = 1.0 / (1.0 + _e6);
+    uint _e13 = ordered(score_1 + bias_3);
+    uint order_1 = is_expert ? _e13 : 0u;
+    biased.inner[expert_2] = order_1;
+    if (expert_2 < 8u) {
+        metal::atomic_store_explicit(&picked.inner[expert_2], 0u, metal::memory_order_relaxed);
     }
-    bool is_mine = local_6;
-    is_picked.inner[expert] = is_mine ? 1u : 0u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (is_mine) {
-        mine.pick = 0u;
+    if (is_expert) {
         bool loop_init_5 = true;
         while(true) {
             if (!loop_init_5) {
-                uint _e89 = other_1;
-                other_1 = _e89 + 1u;
+                uint _e35 = first_6;
+                first_6 = _e35 + 4u;
             }
             loop_init_5 = false;
-            uint _e79 = other_1;
-            if (_e79 < expert) {
+            uint _e28 = first_6;
+            if (_e28 < rule.experts) {
             } else {
                 break;
             }
             {
-                uint _e82 = mine.pick;
-                uint _e84 = other_1;
-                uint _e86 = is_picked.inner[_e84];
-                mine.pick = _e82 + _e86;
+                uint _e31 = before_1;
+                uint _e32 = first_6;
+                uint _e33 = before_of_four(_e32, expert_2, order_1, biased);
+                before_1 = _e31 + _e33;
             }
         }
-        uint _e93 = mine.pick;
-        float _e95 = score;
-        picked_scores.inner[_e93] = _e95;
+        uint _e38 = before_1;
+        is_picked = _e38 < rule.picks;
+    }
+    bool _e41 = is_picked;
+    if (_e41) {
+        uint _e50 = metal::atomic_fetch_or_explicit(&picked.inner[expert_2 / 32u], 1u << (expert_2 % 32u), metal::memory_order_relaxed);
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (is_mine) {
-        if (rule.normalize != 0u) {
-            total_2 = 0.0;
-            bool loop_init_6 = true;
-            while(true) {
-                if (!loop_init_6) {
-                    uint _e114 = i;
-                    i = _e114 + 1u;
-                }
-                loop_init_6 = false;
-                uint _e104 = i;
-                if (_e104 < rule.picks) {
-                } else {
-                    break;
-                }
-                {
-                    float _e107 = total_2;
-                    uint _e109 = i;
-                    float _e111 = picked_scores.inner[_e109];
-                    total_2 = _e107 + _e111;
-                }
-            }
-            float _e116 = total_2;
-            total_2 = _e116 + 0.000001;
-        }
-        float _e120 = score;
-        float _e121 = total_2;
-        mine.weight = (_e120 / _e121) * rule.scale;
+    mine = Pick {MOST_PICKS, score_1};
+    bool _e54 = is_picked;
+    if (_e54) {
+        uint _e56 = picked_before(expert_2, picked);
+        mine.pick = _e56;
+        uint _e59 = mine.pick;
+        picked_scores.inner[_e59] = score_1;
     }
-    Pick _e125 = mine;
-    return _e125;
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    Pick _e61 = mine;
+    return _e61;
+}
+
+float weight_of(
+    float score,
+    RouteRule rule_1,
+    threadgroup type_18& picked_scores
+) {
+    float total_2 = 1.0;
+    uint i = 0u;
+    if (rule_1.normalize != 0u) {
+        total_2 = 0.0;
+        bool loop_init_6 = true;
+        while(true) {
+            if (!loop_init_6) {
+                uint _e20 = i;
+                i = _e20 + 1u;
+            }
+            loop_init_6 = false;
+            uint _e10 = i;
+            if (_e10 < rule_1.picks) {
+            } else {
+                break;
+            }
+            {
+                float _e13 = total_2;
+                uint _e15 = i;
+                float _e17 = picked_scores.inner[_e15];
+                total_2 = _e13 + _e17;
+            }
+        }
+        float _e22 = total_2;
+        total_2 = _e22 + 0.000001;
+    }
+    float _e25 = total_2;
+    return (score / _e25) * rule_1.scale;
 }
 
 void product(
@@ -1034,52 +1051,48 @@ struct expert_linear_routedInput {
 , threadgroup type_12& partials
 , threadgroup type_13& rows_out
 , threadgroup type_15& biased
-, threadgroup type_15& is_picked
-, threadgroup type_16& picked_scores
+, threadgroup type_17& picked
+, threadgroup type_18& picked_scores
 , device type_8 const& router_bias [[buffer(6)]]
-, device type_18 const& router_lane [[buffer(7)]]
-, device type_18& picked_experts [[buffer(8)]]
+, device type_20 const& router_lane [[buffer(7)]]
+, device type_20& picked_experts [[buffer(8)]]
 , device type_8& picked_weights [[buffer(9)]]
-, device type_18& distinct [[buffer(10)]]
-, threadgroup type_19& expert_of_pick
+, device type_20& distinct [[buffer(10)]]
+, threadgroup type_21& expert_of_pick
 , constant _mslBufferSizes& _buffer_sizes [[buffer(11)]]
 ) {
     uint tile_rows = {};
     type_11 sums = {};
     type_14 inputs_at = {};
     bool local = {};
-    float logit = 0.0;
-    float bias = 0.0;
     bool local_1 = {};
     bool local_2 = {};
-    int _e4 = router_lane[0];
-    bool is_pad = _e4 == NO_LANE;
+    int lane_5 = router_lane[0];
+    uint _e7 = p.experts;
+    uint expert_3 = metal::min(thread_, _e7 - 1u);
+    float logit_1 = logits[expert_3];
+    float bias_5 = router_bias[expert_3];
+    bool is_pad = lane_5 == NO_LANE;
     bool writes = (workgroup.x + workgroup.y) == 0u;
-    uint _e14 = p.experts;
-    if (thread_ < _e14) {
+    uint _e26 = p.experts;
+    uint _e29 = p.picks;
+    uint _e32 = p.normalize;
+    float _e35 = p.scale;
+    RouteRule rule_2 = RouteRule {_e26, _e29, _e32, _e35};
+    uint _e39 = p.experts;
+    if (thread_ < _e39) {
         local = !(is_pad);
     } else {
         local = false;
     }
-    bool is_expert_1 = local;
-    if (is_expert_1) {
-        float _e27 = logits[thread_];
-        logit = _e27;
-        float _e30 = router_bias[thread_];
-        bias = _e30;
-    }
-    float _e31 = logit;
-    float _e32 = bias;
-    uint _e35 = p.experts;
-    uint _e38 = p.picks;
-    uint _e41 = p.normalize;
-    float _e44 = p.scale;
-    Pick _e46 = pick_of(thread_, is_expert_1, _e31, _e32, RouteRule {_e35, _e38, _e41, _e44}, biased, is_picked, picked_scores);
+    bool _e45 = local;
+    Pick _e46 = pick_of(thread_, _e45, logit_1, bias_5, rule_2, biased, picked, picked_scores);
     if (_e46.pick < MOST_PICKS) {
         expert_of_pick.inner[_e46.pick] = thread_;
         if (writes) {
             picked_experts[_e46.pick] = static_cast<int>(thread_);
-            picked_weights[_e46.pick] = _e46.weight;
+            float _e61 = weight_of(_e46.score, rule_2, picked_scores);
+            picked_weights[_e46.pick] = _e61;
         }
     }
     if (writes) {
@@ -1087,21 +1100,21 @@ struct expert_linear_routedInput {
     } else {
         local_1 = false;
     }
-    bool _e66 = local_1;
-    if (_e66) {
-        uint _e70 = p.layer;
-        uint _e74 = p.picks;
-        distinct[_e70] = is_pad ? 0 : static_cast<int>(_e74);
+    bool _e67 = local_1;
+    if (_e67) {
+        uint _e71 = p.layer;
+        uint _e75 = p.picks;
+        distinct[_e71] = is_pad ? 0 : static_cast<int>(_e75);
     }
     if (is_pad) {
         if (writes) {
-            uint _e82 = p.picks;
-            local_2 = thread_ < _e82;
+            uint _e83 = p.picks;
+            local_2 = thread_ < _e83;
         } else {
             local_2 = false;
         }
-        bool _e85 = local_2;
-        if (_e85) {
+        bool _e86 = local_2;
+        if (_e86) {
             picked_experts[thread_] = -1;
         }
         return;
@@ -1112,8 +1125,8 @@ struct expert_linear_routedInput {
     }
     inputs_at.inner[0] = metal::uint4 {};
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e103 = expert_of_pick.inner[workgroup.x];
-    uint _e106 = p.outputs;
-    product(thread_, workgroup.y, _e103 * _e106, codes_1, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
+    uint _e104 = expert_of_pick.inner[workgroup.x];
+    uint _e107 = p.outputs;
+    product(thread_, workgroup.y, _e104 * _e107, codes_1, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
     return;
 }

@@ -14,9 +14,9 @@ struct _mslBufferSizes {
 struct type_3 {
     uint inner[256];
 };
-typedef int type_4[1];
-typedef metal::uint4 type_6[1];
-typedef uint type_7[1];
+typedef int type_6[1];
+typedef metal::uint4 type_7[1];
+typedef uint type_8[1];
 struct GroupParams {
     uint entries;
     uint experts;
@@ -41,10 +41,10 @@ struct group_entriesInput {
 [[max_total_threads_per_threadgroup(256)]] kernel void group_entries(
   uint thread_ [[thread_index_in_threadgroup]]
 , constant GroupParams& grouping [[buffer(0)]]
-, device type_4 const& entry_experts [[buffer(1)]]
-, device type_6& tiles [[buffer(2)]]
-, device type_7& order [[buffer(3)]]
-, device type_4& distinct [[buffer(4)]]
+, device type_6 const& entry_experts [[buffer(1)]]
+, device type_7& tiles [[buffer(2)]]
+, device type_8& order [[buffer(3)]]
+, device type_6& distinct [[buffer(4)]]
 , threadgroup type_9& counts
 , threadgroup type_9& places
 , threadgroup type_3& entries_of

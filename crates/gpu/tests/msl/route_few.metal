@@ -23,12 +23,15 @@ struct RouteRule {
 };
 struct Pick {
     uint pick;
-    float weight;
+    float score;
 };
 struct type_4 {
     uint inner[256];
 };
-struct type_5 {
+struct type_6 {
+    metal::atomic_uint inner[8];
+};
+struct type_7 {
     float inner[32];
 };
 struct RouteParams {
@@ -38,10 +41,10 @@ struct RouteParams {
     uint tiles;
     uint layer;
 };
-typedef float type_6[1];
-typedef int type_7[1];
-typedef metal::uint4 type_9[1];
-typedef uint type_10[1];
+typedef float type_9[1];
+typedef int type_10[1];
+typedef metal::uint4 type_11[1];
+typedef uint type_12[1];
 constant int NO_LANE = -1;
 constant uint PAGE = 256u;
 constant uint CONV_RING = 64u;
@@ -84,197 +87,207 @@ uint ordered(
     return ((bits & 2147483648u) != 0u) ? ~(bits) : (bits | 2147483648u);
 }
 
-Pick pick_of(
+uint before_of_four(
+    uint first,
     uint expert,
+    uint order,
+    threadgroup type_4& biased
+) {
+    metal::uint4 others = metal::uint4(first) + metal::uint4(0u, 1u, 2u, 3u);
+    uint _e13 = biased.inner[others.x];
+    uint _e17 = biased.inner[others.y];
+    uint _e21 = biased.inner[others.z];
+    uint _e25 = biased.inner[others.w];
+    metal::uint4 orders = metal::uint4(_e13, _e17, _e21, _e25);
+    metal::bool4 is_equal = orders == metal::uint4(order);
+    metal::bool4 is_before = (orders > metal::uint4(order)) | (is_equal & (others < metal::uint4(expert)));
+    metal::uint4 counted = metal::select(metal::uint4 {}, metal::uint4(1u), is_before);
+    return ((counted.x + counted.y) + counted.z) + counted.w;
+}
+
+uint picked_before(
+    uint expert_1,
+    threadgroup type_6& picked
+) {
+    uint before_1 = {};
+    uint word = 0u;
+    uint lower = (1u << (expert_1 % 32u)) - 1u;
+    uint _e11 = metal::atomic_load_explicit(&picked.inner[expert_1 / 32u], metal::memory_order_relaxed);
+    before_1 = metal::popcount(_e11 & lower);
+    bool loop_init = true;
+    while(true) {
+        if (!loop_init) {
+            uint _e29 = word;
+            word = _e29 + 1u;
+        }
+        loop_init = false;
+        uint _e17 = word;
+        if (_e17 < (expert_1 / 32u)) {
+        } else {
+            break;
+        }
+        {
+            uint _e21 = before_1;
+            uint _e23 = word;
+            uint _e25 = metal::atomic_load_explicit(&picked.inner[_e23], metal::memory_order_relaxed);
+            before_1 = _e21 + metal::popcount(_e25);
+        }
+    }
+    uint _e31 = before_1;
+    return _e31;
+}
+
+Pick pick_of(
+    uint expert_2,
     bool is_expert,
     float logit,
     float bias,
     RouteRule rule,
     threadgroup type_4& biased,
-    threadgroup type_4& is_picked,
-    threadgroup type_5& picked_scores
+    threadgroup type_6& picked,
+    threadgroup type_7& picked_scores
 ) {
-    float score = 0.0;
-    uint order = 0u;
-    uint before_1 = 0u;
-    uint other_2 = 0u;
-    bool local_3 = {};
-    bool local_4 = {};
-    bool local_5 = {};
-    Pick mine = Pick {32u, 0.0};
-    uint other_3 = 0u;
-    float total = 1.0;
-    uint i = 0u;
-    if (is_expert) {
-        float _e10 = exponential(-(logit));
-        score = 1.0 / (1.0 + _e10);
-        float _e15 = score;
-        uint _e17 = ordered(_e15 + bias);
-        order = _e17;
+    bool is_picked = false;
+    uint before_2 = 0u;
+    uint first_1 = 0u;
+    Pick mine = {};
+    float _e6 = exponential(-(logit));
+    float score_1 = 1.0 / (1.0 + _e6);
+    uint _e13 = ordered(score_1 + bias);
+    uint order_1 = is_expert ? _e13 : 0u;
+    biased.inner[expert_2] = order_1;
+    if (expert_2 < 8u) {
+        metal::atomic_store_explicit(&picked.inner[expert_2], 0u, metal::memory_order_relaxed);
     }
-    uint _e20 = order;
-    biased.inner[expert] = _e20;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    bool loop_init = true;
-    while(true) {
-        if (!loop_init) {
-            uint _e57 = other_2;
-            other_2 = _e57 + 1u;
-        }
-        loop_init = false;
-        uint _e25 = other_2;
-        if (_e25 < rule.experts) {
-        } else {
-            break;
-        }
-        {
-            uint _e29 = other_2;
-            uint _e31 = biased.inner[_e29];
-            uint _e32 = order;
-            if (!((_e31 > _e32))) {
-                uint _e38 = other_2;
-                uint _e40 = biased.inner[_e38];
-                uint _e41 = order;
-                if (_e40 == _e41) {
-                    uint _e45 = other_2;
-                    local_4 = _e45 < expert;
-                } else {
-                    local_4 = false;
-                }
-                bool _e48 = local_4;
-                local_3 = _e48;
-            } else {
-                local_3 = true;
-            }
-            bool is_before = local_3;
-            uint _e51 = before_1;
-            before_1 = _e51 + (is_before ? 1u : 0u);
-        }
-    }
     if (is_expert) {
-        uint _e61 = before_1;
-        local_5 = _e61 < rule.picks;
-    } else {
-        local_5 = false;
-    }
-    bool is_mine = local_5;
-    is_picked.inner[expert] = is_mine ? 1u : 0u;
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (is_mine) {
-        mine.pick = 0u;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
-                uint _e89 = other_3;
-                other_3 = _e89 + 1u;
+                uint _e35 = first_1;
+                first_1 = _e35 + 4u;
             }
             loop_init_1 = false;
-            uint _e79 = other_3;
-            if (_e79 < expert) {
+            uint _e28 = first_1;
+            if (_e28 < rule.experts) {
             } else {
                 break;
             }
             {
-                uint _e82 = mine.pick;
-                uint _e84 = other_3;
-                uint _e86 = is_picked.inner[_e84];
-                mine.pick = _e82 + _e86;
+                uint _e31 = before_2;
+                uint _e32 = first_1;
+                uint _e33 = before_of_four(_e32, expert_2, order_1, biased);
+                before_2 = _e31 + _e33;
             }
         }
-        uint _e93 = mine.pick;
-        float _e95 = score;
-        picked_scores.inner[_e93] = _e95;
+        uint _e38 = before_2;
+        is_picked = _e38 < rule.picks;
+    }
+    bool _e41 = is_picked;
+    if (_e41) {
+        uint _e50 = metal::atomic_fetch_or_explicit(&picked.inner[expert_2 / 32u], 1u << (expert_2 % 32u), metal::memory_order_relaxed);
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    if (is_mine) {
-        if (rule.normalize != 0u) {
-            total = 0.0;
-            bool loop_init_2 = true;
-            while(true) {
-                if (!loop_init_2) {
-                    uint _e114 = i;
-                    i = _e114 + 1u;
-                }
-                loop_init_2 = false;
-                uint _e104 = i;
-                if (_e104 < rule.picks) {
-                } else {
-                    break;
-                }
-                {
-                    float _e107 = total;
-                    uint _e109 = i;
-                    float _e111 = picked_scores.inner[_e109];
-                    total = _e107 + _e111;
-                }
-            }
-            float _e116 = total;
-            total = _e116 + 0.000001;
-        }
-        float _e120 = score;
-        float _e121 = total;
-        mine.weight = (_e120 / _e121) * rule.scale;
+    mine = Pick {MOST_PICKS, score_1};
+    bool _e54 = is_picked;
+    if (_e54) {
+        uint _e56 = picked_before(expert_2, picked);
+        mine.pick = _e56;
+        uint _e59 = mine.pick;
+        picked_scores.inner[_e59] = score_1;
     }
-    Pick _e125 = mine;
-    return _e125;
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    Pick _e61 = mine;
+    return _e61;
+}
+
+float weight_of(
+    float score,
+    RouteRule rule_1,
+    threadgroup type_7& picked_scores
+) {
+    float total = 1.0;
+    uint i = 0u;
+    if (rule_1.normalize != 0u) {
+        total = 0.0;
+        bool loop_init_2 = true;
+        while(true) {
+            if (!loop_init_2) {
+                uint _e20 = i;
+                i = _e20 + 1u;
+            }
+            loop_init_2 = false;
+            uint _e10 = i;
+            if (_e10 < rule_1.picks) {
+            } else {
+                break;
+            }
+            {
+                float _e13 = total;
+                uint _e15 = i;
+                float _e17 = picked_scores.inner[_e15];
+                total = _e13 + _e17;
+            }
+        }
+        float _e22 = total;
+        total = _e22 + 0.000001;
+    }
+    float _e25 = total;
+    return (score / _e25) * rule_1.scale;
 }
 
 uint route_row(
     uint row_1,
-    uint expert_1,
+    uint expert_3,
     threadgroup type_4& biased,
-    threadgroup type_4& is_picked,
-    threadgroup type_5& picked_scores,
+    threadgroup type_6& picked,
+    threadgroup type_7& picked_scores,
     constant RouteParams& routed,
-    device type_6 const& router_logits,
-    device type_6 const& bias_1,
-    device type_7 const& route_lane,
-    device type_7& picked_experts,
-    device type_6& picked_weights,
+    device type_9 const& router_logits,
+    device type_9 const& bias_1,
+    device type_10 const& route_lane,
+    device type_10& picked_experts,
+    device type_9& picked_weights,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local_6 = {};
-    float logit_1 = 0.0;
-    float of_expert_1 = 0.0;
-    bool local_7 = {};
+    bool local_3 = {};
+    bool local_4 = {};
     int _e4 = route_lane[row_1];
     bool is_pad = _e4 == NO_LANE;
     uint _e10 = routed.rule.experts;
-    if (expert_1 < _e10) {
-        local_6 = !(is_pad);
+    if (expert_3 < _e10) {
+        local_3 = !(is_pad);
     } else {
-        local_6 = false;
+        local_3 = false;
     }
-    bool is_expert_1 = local_6;
-    if (is_expert_1) {
-        uint _e25 = routed.rule.experts;
-        float _e29 = router_logits[(row_1 * _e25) + expert_1];
-        logit_1 = _e29;
-        float _e32 = bias_1[expert_1];
-        of_expert_1 = _e32;
-    }
-    float _e33 = logit_1;
-    float _e34 = of_expert_1;
-    RouteRule _e37 = routed.rule;
-    Pick _e38 = pick_of(expert_1, is_expert_1, _e33, _e34, _e37, biased, is_picked, picked_scores);
-    if (_e38.pick < MOST_PICKS) {
-        uint _e46 = routed.rule.picks;
-        picked_experts[(row_1 * _e46) + _e38.pick] = static_cast<int>(expert_1);
-        uint _e56 = routed.rule.picks;
-        picked_weights[(row_1 * _e56) + _e38.pick] = _e38.weight;
+    bool is_expert_1 = local_3;
+    uint _e20 = routed.rule.experts;
+    uint at = metal::min(expert_3, _e20 - 1u);
+    uint _e28 = routed.rule.experts;
+    float logit_1 = router_logits[(row_1 * _e28) + at];
+    float _e35 = bias_1[at];
+    RouteRule _e38 = routed.rule;
+    Pick _e39 = pick_of(expert_3, is_expert_1, logit_1, _e35, _e38, biased, picked, picked_scores);
+    if (_e39.pick < MOST_PICKS) {
+        uint _e47 = routed.rule.picks;
+        picked_experts[(row_1 * _e47) + _e39.pick] = static_cast<int>(expert_3);
+        uint _e57 = routed.rule.picks;
+        RouteRule _e65 = routed.rule;
+        float _e66 = weight_of(_e39.score, _e65, picked_scores);
+        picked_weights[(row_1 * _e57) + _e39.pick] = _e66;
     }
     if (is_pad) {
-        uint _e67 = routed.rule.picks;
-        local_7 = expert_1 < _e67;
+        uint _e72 = routed.rule.picks;
+        local_4 = expert_3 < _e72;
     } else {
-        local_7 = false;
+        local_4 = false;
     }
-    bool _e70 = local_7;
-    if (_e70) {
-        uint _e75 = routed.rule.picks;
-        picked_experts[(row_1 * _e75) + expert_1] = -1;
+    bool _e75 = local_4;
+    if (_e75) {
+        uint _e80 = routed.rule.picks;
+        picked_experts[(row_1 * _e80) + expert_3] = -1;
     }
-    return _e38.pick;
+    return _e39.pick;
 }
 
 struct route_fewInput {
@@ -282,17 +295,17 @@ struct route_fewInput {
 [[max_total_threads_per_threadgroup(256)]] kernel void route_few(
   uint thread_ [[thread_index_in_threadgroup]]
 , threadgroup type_4& biased
-, threadgroup type_4& is_picked
-, threadgroup type_5& picked_scores
+, threadgroup type_6& picked
+, threadgroup type_7& picked_scores
 , constant RouteParams& routed [[buffer(0)]]
-, device type_6 const& router_logits [[buffer(1)]]
-, device type_6 const& bias_1 [[buffer(2)]]
-, device type_7 const& route_lane [[buffer(3)]]
-, device type_7& picked_experts [[buffer(4)]]
-, device type_6& picked_weights [[buffer(5)]]
-, device type_9& few_tiles [[buffer(6)]]
-, device type_10& few_order [[buffer(7)]]
-, device type_7& few_distinct [[buffer(8)]]
+, device type_9 const& router_logits [[buffer(1)]]
+, device type_9 const& bias_1 [[buffer(2)]]
+, device type_10 const& route_lane [[buffer(3)]]
+, device type_10& picked_experts [[buffer(4)]]
+, device type_9& picked_weights [[buffer(5)]]
+, device type_11& few_tiles [[buffer(6)]]
+, device type_12& few_order [[buffer(7)]]
+, device type_10& few_distinct [[buffer(8)]]
 , threadgroup type_4& few_experts
 , threadgroup type_4& beginnings
 , constant _mslBufferSizes& _buffer_sizes [[buffer(9)]]
@@ -328,7 +341,7 @@ struct route_fewInput {
         {
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             uint _e14 = row;
-            uint _e15 = route_row(_e14, thread_, biased, is_picked, picked_scores, routed, router_logits, bias_1, route_lane, picked_experts, picked_weights, _buffer_sizes);
+            uint _e15 = route_row(_e14, thread_, biased, picked, picked_scores, routed, router_logits, bias_1, route_lane, picked_experts, picked_weights, _buffer_sizes);
             if (_e15 < MOST_PICKS) {
                 uint _e19 = row;
                 uint _e23 = routed.rule.picks;
@@ -342,7 +355,7 @@ struct route_fewInput {
     uint entries = _e32 * _e36;
     uint _e41 = routed.tile_shift;
     uint most = 1u << _e41;
-    uint expert_2 = few_experts.inner[thread_];
+    uint expert_4 = few_experts.inner[thread_];
     bool loop_init_4 = true;
     while(true) {
         if (!loop_init_4) {
@@ -358,7 +371,7 @@ struct route_fewInput {
         {
             uint _e57 = other;
             uint _e59 = few_experts.inner[_e57];
-            bool is_same = _e59 == expert_2;
+            bool is_same = _e59 == expert_4;
             if (is_same) {
                 uint _e63 = other;
                 local = _e63 < thread_;
@@ -369,7 +382,7 @@ struct route_fewInput {
             uint _e67 = place;
             uint _e71 = other;
             uint _e73 = few_experts.inner[_e71];
-            if (!((_e73 < expert_2))) {
+            if (!((_e73 < expert_4))) {
                 local_1 = is_before_1;
             } else {
                 local_1 = true;
@@ -382,7 +395,7 @@ struct route_fewInput {
             of_expert = _e87 + (is_same ? 1u : 0u);
         }
     }
-    if (expert_2 != NO_EXPERT) {
+    if (expert_4 != NO_EXPERT) {
         uint _e99 = before;
         local_2 = (_e99 % most) == 0u;
     } else {
@@ -425,9 +438,9 @@ struct route_fewInput {
         uint _e153 = place;
         uint _e154 = of_expert;
         uint _e155 = before;
-        few_tiles[_e151] = metal::uint4(expert_2, _e153, metal::min(most, _e154 - _e155), 0u);
+        few_tiles[_e151] = metal::uint4(expert_4, _e153, metal::min(most, _e154 - _e155), 0u);
     }
-    if (expert_2 != NO_EXPERT) {
+    if (expert_4 != NO_EXPERT) {
         uint _e163 = place;
         few_order[_e163] = thread_;
     }
