@@ -77,10 +77,21 @@ fn high4(words: vec4<u32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
 }
 
-fn meaning4(codes: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
-    let bits = bitcast<vec4<u32>>(fma(scale, vec4<f32>(codes), bias));
-    let nearest = bits + vec4<u32>(0x7fffu) + ((bits >> vec4<u32>(16u)) & vec4<u32>(1u));
-    return bitcast<vec4<f32>>(nearest & vec4<u32>(0xffff0000u));
+// What codes mean: the bits of `meaning` in fewer integer operations, of which GPUs do half as many at a time. A value's power of
+// two, taken 65535 times and added to the value, leaves room for 8 bits of mantissa alone: the addition rounds as bf16 does, and the
+// result's last bits are bf16's mantissa. No value is between 0 and 2^-126 (`without_tiny` of `loader.rs`) or beyond 2^112.
+fn meaning4(code: vec4<f32>, scale: vec4<f32>, bias: vec4<f32>) -> vec4<f32> {
+    let value = fma(scale, code, bias);
+    let power = bitcast<vec4<u32>>(value) & vec4<u32>(0xff800000u);
+    let ended = bitcast<vec4<u32>>(fma(bitcast<vec4<f32>>(power), vec4<f32>(65535.0), value));
+    return bitcast<vec4<f32>>((ended << vec4<u32>(16u)) + power);
+}
+
+// Codes as numbers: the bits of `mask`, none beyond bit 22, the first of them worth 1 / `unit`. They are set beside 2^23, which is
+// taken away again.
+fn codes4(words: vec4<u32>, mask: u32, unit: f32) -> vec4<f32> {
+    let beside = bitcast<vec4<f32>>((words & vec4<u32>(mask)) | vec4<u32>(0x4b000000u));
+    return fma(beside, vec4<f32>(unit), vec4<f32>(-8388608.0 * unit));
 }
 
 // The first words of 4 outputs, then their second ones, ...
@@ -102,30 +113,31 @@ fn of_bf16(words: array<vec4<u32>, 4>) -> array<vec4<f32>, 8> {
 }
 
 fn of_affine4(words: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> array<vec4<f32>, 8> {
-    let mask = vec4<u32>(15u);
+    let last = words >> vec4<u32>(12u);
     return array<vec4<f32>, 8>(
-        meaning4(words & mask, scale, bias),
-        meaning4((words >> vec4<u32>(4u)) & mask, scale, bias),
-        meaning4((words >> vec4<u32>(8u)) & mask, scale, bias),
-        meaning4((words >> vec4<u32>(12u)) & mask, scale, bias),
-        meaning4((words >> vec4<u32>(16u)) & mask, scale, bias),
-        meaning4((words >> vec4<u32>(20u)) & mask, scale, bias),
-        meaning4((words >> vec4<u32>(24u)) & mask, scale, bias),
-        meaning4(words >> vec4<u32>(28u), scale, bias),
+        meaning4(codes4(words, 0xfu, 1.0), scale, bias),
+        meaning4(codes4(words, 0xf0u, 0.0625), scale, bias),
+        meaning4(codes4(words, 0xf00u, 0.00390625), scale, bias),
+        meaning4(codes4(words, 0xf000u, 0.000244140625), scale, bias),
+        meaning4(codes4(words, 0xf0000u, 0.0000152587890625), scale, bias),
+        meaning4(codes4(last, 0xf00u, 0.00390625), scale, bias),
+        meaning4(codes4(last, 0xf000u, 0.000244140625), scale, bias),
+        meaning4(codes4(last, 0xf0000u, 0.0000152587890625), scale, bias),
     );
 }
 
 fn of_affine8(first: vec4<u32>, second: vec4<u32>, scale: vec4<f32>, bias: vec4<f32>) -> array<vec4<f32>, 8> {
-    let mask = vec4<u32>(255u);
+    let last_of_first = first >> vec4<u32>(16u);
+    let last_of_second = second >> vec4<u32>(16u);
     return array<vec4<f32>, 8>(
-        meaning4(first & mask, scale, bias),
-        meaning4((first >> vec4<u32>(8u)) & mask, scale, bias),
-        meaning4((first >> vec4<u32>(16u)) & mask, scale, bias),
-        meaning4(first >> vec4<u32>(24u), scale, bias),
-        meaning4(second & mask, scale, bias),
-        meaning4((second >> vec4<u32>(8u)) & mask, scale, bias),
-        meaning4((second >> vec4<u32>(16u)) & mask, scale, bias),
-        meaning4(second >> vec4<u32>(24u), scale, bias),
+        meaning4(codes4(first, 0xffu, 1.0), scale, bias),
+        meaning4(codes4(first, 0xff00u, 0.00390625), scale, bias),
+        meaning4(codes4(last_of_first, 0xffu, 1.0), scale, bias),
+        meaning4(codes4(last_of_first, 0xff00u, 0.00390625), scale, bias),
+        meaning4(codes4(second, 0xffu, 1.0), scale, bias),
+        meaning4(codes4(second, 0xff00u, 0.00390625), scale, bias),
+        meaning4(codes4(last_of_second, 0xffu, 1.0), scale, bias),
+        meaning4(codes4(last_of_second, 0xff00u, 0.00390625), scale, bias),
     );
 }
 

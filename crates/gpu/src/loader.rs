@@ -13,6 +13,8 @@ use crate::weights::{ExpertMatrices, ExpertPart, Experts, Kind, Matrix, Part, St
 const MOST_ON_THE_WAY: usize = 64 << 20;
 /// Rows of a part come in fours, as the kernels take them.
 const ROWS: usize = 4;
+/// The smallest scale or bias that is kept as it is, other than 0: 2^-100.
+const TINY: f32 = f32::from_bits((127 - 100) << 23);
 
 /// Loads weights.
 pub(crate) struct Loader<'a> {
@@ -220,7 +222,7 @@ impl Filling {
         let span = rows.start * groups..rows.end * groups;
         let pairs: Vec<u32> = match (&values.scales, &values.biases) {
             (Scales::Bf16(scales), Scales::Bf16(biases)) => {
-                pairs(&scales[span.clone()], &biases[span], |value| value.to_bits())
+                pairs(&scales[span.clone()], &biases[span], |value| without_tiny(*value).to_bits())
             }
             (Scales::F16(scales), Scales::F16(biases)) => {
                 pairs(&scales[span.clone()], &biases[span], |value| value.to_bits())
@@ -245,6 +247,11 @@ impl Filling {
 fn pairs<T>(scales: &[T], biases: &[T], bits: impl Fn(&T) -> u16) -> Vec<u32> {
     let pair = |(scale, bias)| u32::from(bits(scale)) | u32::from(bits(bias)) << 16;
     scales.iter().zip(biases).map(pair).collect()
+}
+
+/// Zero for what is below 2^-100: so no weight is between zero and the smallest normal number, which kernels could not round.
+fn without_tiny(value: bf16) -> bf16 {
+    if value.to_f32().abs() < TINY { bf16::ZERO } else { value }
 }
 
 /// A buffer while it is written from its start: mapped where memory is shared, else through staging memory.

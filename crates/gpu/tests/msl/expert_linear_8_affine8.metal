@@ -228,13 +228,23 @@ metal::float4 high4_(
 }
 
 metal::float4 meaning4_(
-    metal::uint4 codes,
+    metal::float4 code,
     metal::float4 scale,
     metal::float4 bias
 ) {
-    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
-    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
-    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
+    metal::float4 value_4 = metal::fma(scale, code, bias);
+    metal::uint4 power = as_type<metal::uint4>(value_4) & metal::uint4(4286578688u);
+    metal::uint4 ended = as_type<metal::uint4>(metal::fma(as_type<metal::float4>(power), metal::float4(65535.0), value_4));
+    return as_type<metal::float4>((ended << metal::uint4(16u)) + power);
+}
+
+metal::float4 codes4_(
+    metal::uint4 words_2,
+    uint mask,
+    float unit
+) {
+    metal::float4 beside = as_type<metal::float4>((words_2 & metal::uint4(mask)) | metal::uint4(1258291200u));
+    return metal::fma(beside, metal::float4(unit), metal::float4(-8388608.0 * unit));
 }
 
 type_10 across(
@@ -247,34 +257,42 @@ type_10 across(
 }
 
 type_11 of_bf16_(
-    type_10 words_2
+    type_10 words_3
 ) {
-    metal::float4 _e2 = low4_(words_2.inner[0]);
-    metal::float4 _e4 = high4_(words_2.inner[0]);
-    metal::float4 _e6 = low4_(words_2.inner[1]);
-    metal::float4 _e8 = high4_(words_2.inner[1]);
-    metal::float4 _e10 = low4_(words_2.inner[2]);
-    metal::float4 _e12 = high4_(words_2.inner[2]);
-    metal::float4 _e14 = low4_(words_2.inner[3]);
-    metal::float4 _e16 = high4_(words_2.inner[3]);
+    metal::float4 _e2 = low4_(words_3.inner[0]);
+    metal::float4 _e4 = high4_(words_3.inner[0]);
+    metal::float4 _e6 = low4_(words_3.inner[1]);
+    metal::float4 _e8 = high4_(words_3.inner[1]);
+    metal::float4 _e10 = low4_(words_3.inner[2]);
+    metal::float4 _e12 = high4_(words_3.inner[2]);
+    metal::float4 _e14 = low4_(words_3.inner[3]);
+    metal::float4 _e16 = high4_(words_3.inner[3]);
     return type_11 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
 }
 
 type_11 of_affine4_(
-    metal::uint4 words_3,
+    metal::uint4 words_4,
     metal::float4 scale_1,
     metal::float4 bias_1
 ) {
-    metal::uint4 mask = metal::uint4(15u);
-    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_1);
-    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_1);
-    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_1);
-    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_1);
-    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_1);
-    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
-    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
-    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
-    return type_11 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
+    metal::uint4 last = words_4 >> metal::uint4(12u);
+    metal::float4 _e8 = codes4_(words_4, 15u, 1.0);
+    metal::float4 _e9 = meaning4_(_e8, scale_1, bias_1);
+    metal::float4 _e12 = codes4_(words_4, 240u, 0.0625);
+    metal::float4 _e13 = meaning4_(_e12, scale_1, bias_1);
+    metal::float4 _e16 = codes4_(words_4, 3840u, 0.00390625);
+    metal::float4 _e17 = meaning4_(_e16, scale_1, bias_1);
+    metal::float4 _e20 = codes4_(words_4, 61440u, 0.00024414063);
+    metal::float4 _e21 = meaning4_(_e20, scale_1, bias_1);
+    metal::float4 _e24 = codes4_(words_4, 983040u, 0.000015258789);
+    metal::float4 _e25 = meaning4_(_e24, scale_1, bias_1);
+    metal::float4 _e28 = codes4_(last, 3840u, 0.00390625);
+    metal::float4 _e29 = meaning4_(_e28, scale_1, bias_1);
+    metal::float4 _e32 = codes4_(last, 61440u, 0.00024414063);
+    metal::float4 _e33 = meaning4_(_e32, scale_1, bias_1);
+    metal::float4 _e36 = codes4_(last, 983040u, 0.000015258789);
+    metal::float4 _e37 = meaning4_(_e36, scale_1, bias_1);
+    return type_11 {{_e9, _e13, _e17, _e21, _e25, _e29, _e33, _e37}};
 }
 
 type_11 of_affine8_(
@@ -283,16 +301,25 @@ type_11 of_affine8_(
     metal::float4 scale_2,
     metal::float4 bias_2
 ) {
-    metal::uint4 mask_1 = metal::uint4(255u);
-    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_2);
-    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_2);
-    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_2);
-    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
-    return type_11 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
+    metal::uint4 last_of_first = first_2 >> metal::uint4(16u);
+    metal::uint4 last_of_second = second_2 >> metal::uint4(16u);
+    metal::float4 _e12 = codes4_(first_2, 255u, 1.0);
+    metal::float4 _e13 = meaning4_(_e12, scale_2, bias_2);
+    metal::float4 _e16 = codes4_(first_2, 65280u, 0.00390625);
+    metal::float4 _e17 = meaning4_(_e16, scale_2, bias_2);
+    metal::float4 _e20 = codes4_(last_of_first, 255u, 1.0);
+    metal::float4 _e21 = meaning4_(_e20, scale_2, bias_2);
+    metal::float4 _e24 = codes4_(last_of_first, 65280u, 0.00390625);
+    metal::float4 _e25 = meaning4_(_e24, scale_2, bias_2);
+    metal::float4 _e28 = codes4_(second_2, 255u, 1.0);
+    metal::float4 _e29 = meaning4_(_e28, scale_2, bias_2);
+    metal::float4 _e32 = codes4_(second_2, 65280u, 0.00390625);
+    metal::float4 _e33 = meaning4_(_e32, scale_2, bias_2);
+    metal::float4 _e36 = codes4_(last_of_second, 255u, 1.0);
+    metal::float4 _e37 = meaning4_(_e36, scale_2, bias_2);
+    metal::float4 _e40 = codes4_(last_of_second, 65280u, 0.00390625);
+    metal::float4 _e41 = meaning4_(_e40, scale_2, bias_2);
+    return type_11 {{_e13, _e17, _e21, _e25, _e29, _e33, _e37, _e41}};
 }
 
 Scales scales_of(
@@ -550,7 +577,7 @@ Part load_part(
     metal::uint4 output_3,
     uint lane,
     uint step,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     device type_6 const& scales,
     constant LinearParams& p,
     constant _mslBufferSizes& _buffer_sizes
@@ -565,13 +592,13 @@ Part load_part(
     uint in_chunk = step & ((1u << _e16) - 1u);
     uint _e25 = parts_shift();
     metal::uint4 first_5 = (((output_3 * metal::uint4(chunks)) + metal::uint4(chunk_1)) << metal::uint4(_e25)) + metal::uint4(in_chunk);
-    metal::uint4 _e35 = codes_1[first_5.x];
+    metal::uint4 _e35 = codes[first_5.x];
     part.a = _e35;
-    metal::uint4 _e40 = codes_1[first_5.y];
+    metal::uint4 _e40 = codes[first_5.y];
     part.b = _e40;
-    metal::uint4 _e45 = codes_1[first_5.z];
+    metal::uint4 _e45 = codes[first_5.z];
     part.c = _e45;
-    metal::uint4 _e50 = codes_1[first_5.w];
+    metal::uint4 _e50 = codes[first_5.w];
     part.d = _e50;
     if (true) {
         Scales _e56 = scales_of(output_3, chunk_1, scales, p, _buffer_sizes);
@@ -591,6 +618,8 @@ void multiply_part(
     thread type_14& inputs_at,
     constant _mslBufferSizes& _buffer_sizes
 ) {
+    type_10 words_5 = {};
+    uint eight = {};
     uint _e3 = parts_shift();
     uint _e7 = p.lanes_shift;
     uint chunk_2 = lane_1 + ((step_1 >> _e3) << _e7);
@@ -598,39 +627,65 @@ void multiply_part(
     uint in_chunk_1 = step_1 & ((1u << _e11) - 1u);
     uint _e19 = parts_shift();
     uint at_3 = (chunk_2 * 4u) + (in_chunk_1 << (2u - _e19));
-    type_10 _e27 = across(part_1.a, part_1.b, part_1.c, part_1.d);
     metal::float4 scale_3 = part_1.scales.scale;
     metal::float4 bias_3 = part_1.scales.bias;
+    type_10 _e31 = across(part_1.a, part_1.b, part_1.c, part_1.d);
+    words_5 = _e31;
     if (false) {
-        type_11 _e36 = of_bf16_(_e27);
-        multiply(_e36, at_3, x_2, sums, inputs_at, _buffer_sizes);
+        type_10 _e37 = words_5;
+        type_11 _e38 = of_bf16_(_e37);
+        multiply(_e38, at_3, x_2, sums, inputs_at, _buffer_sizes);
         return;
-    } else {
-        if (false) {
-            type_11 _e42 = of_affine4_(_e27.inner[0], scale_3, bias_3);
-            multiply(_e42, at_3, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e44 = of_affine4_(_e27.inner[1], scale_3, bias_3);
-            multiply(_e44, at_3 + 1u, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e48 = of_affine4_(_e27.inner[2], scale_3, bias_3);
-            multiply(_e48, at_3 + 2u, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e52 = of_affine4_(_e27.inner[3], scale_3, bias_3);
-            multiply(_e52, at_3 + 3u, x_2, sums, inputs_at, _buffer_sizes);
-            return;
+    }
+    uint _e40 = parts_shift();
+    uint _e44 = p.inputs;
+    uint end = at_3 + metal::min(4u >> _e40, _e44);
+    eight = at_3;
+    bool loop_init = true;
+    while(true) {
+        if (!loop_init) {
+            uint _e80 = eight;
+            eight = _e80 + 1u;
+        }
+        loop_init = false;
+        uint _e48 = eight;
+        if (_e48 < end) {
         } else {
-            type_11 _e57 = of_affine8_(_e27.inner[0], _e27.inner[1], scale_3, bias_3);
-            multiply(_e57, at_3, x_2, sums, inputs_at, _buffer_sizes);
-            type_11 _e60 = of_affine8_(_e27.inner[2], _e27.inner[3], scale_3, bias_3);
-            multiply(_e60, at_3 + 1u, x_2, sums, inputs_at, _buffer_sizes);
-            return;
+            break;
+        }
+        {
+            if (false) {
+                metal::uint4 _e55 = words_5.inner[0];
+                type_11 _e56 = of_affine4_(_e55, scale_3, bias_3);
+                uint _e57 = eight;
+                multiply(_e56, _e57, x_2, sums, inputs_at, _buffer_sizes);
+                metal::uint4 _e60 = words_5.inner[1];
+                words_5.inner[0] = _e60;
+                metal::uint4 _e63 = words_5.inner[2];
+                words_5.inner[1] = _e63;
+                metal::uint4 _e66 = words_5.inner[3];
+                words_5.inner[2] = _e66;
+            } else {
+                metal::uint4 _e68 = words_5.inner[0];
+                metal::uint4 _e70 = words_5.inner[1];
+                type_11 _e71 = of_affine8_(_e68, _e70, scale_3, bias_3);
+                uint _e72 = eight;
+                multiply(_e71, _e72, x_2, sums, inputs_at, _buffer_sizes);
+                metal::uint4 _e75 = words_5.inner[2];
+                words_5.inner[0] = _e75;
+                metal::uint4 _e78 = words_5.inner[3];
+                words_5.inner[1] = _e78;
+            }
         }
     }
+    return;
 }
 
 void sum_lane(
     Part first_4,
     metal::uint4 output_4,
     uint lane_2,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     device type_6 const& scales,
     constant LinearParams& p,
     device type_5 const& x_2,
@@ -647,13 +702,13 @@ void sum_lane(
     uint _e21 = parts_shift();
     uint steps = (((((_e10 / 32u) - lane_2) + lanes) - 1u) >> _e19) << _e21;
     next = first_4;
-    bool loop_init = true;
+    bool loop_init_1 = true;
     while(true) {
-        if (!loop_init) {
+        if (!loop_init_1) {
             uint _e39 = step_2;
             step_2 = _e39 + 1u;
         }
-        loop_init = false;
+        loop_init_1 = false;
         uint _e26 = step_2;
         if (_e26 < steps) {
         } else {
@@ -664,7 +719,7 @@ void sum_lane(
             uint _e29 = step_2;
             if ((_e29 + 1u) < steps) {
                 uint _e33 = step_2;
-                Part _e36 = load_part(output_4, lane_2, _e33 + 1u, codes_1, scales, p, _buffer_sizes);
+                Part _e36 = load_part(output_4, lane_2, _e33 + 1u, codes, scales, p, _buffer_sizes);
                 next = _e36;
             }
             uint _e37 = step_2;
@@ -738,13 +793,13 @@ void share_lanes(
         if (first_6 < (_e11 * THREADS)) {
             metal::float4 _e17 = partials.inner[first_6];
             part_2 = _e17;
-            bool loop_init_1 = true;
+            bool loop_init_2 = true;
             while(true) {
-                if (!loop_init_1) {
+                if (!loop_init_2) {
                     uint _e32 = lane_3;
                     lane_3 = _e32 + 1u;
                 }
-                loop_init_1 = false;
+                loop_init_2 = false;
                 uint _e21 = lane_3;
                 if (_e21 < EIGHT) {
                 } else {
@@ -782,13 +837,13 @@ metal::float4 total_of(
     metal::float4 _e18 = partials.inner[first_7];
     total_1 = _e18;
     lane_4 = step_3;
-    bool loop_init_2 = true;
+    bool loop_init_3 = true;
     while(true) {
-        if (!loop_init_2) {
+        if (!loop_init_3) {
             uint _e30 = lane_4;
             lane_4 = _e30 + step_3;
         }
-        loop_init_2 = false;
+        loop_init_3 = false;
         uint _e21 = lane_4;
         if (_e21 < lanes_1) {
         } else {
@@ -817,28 +872,28 @@ void write_tile(
     thread type_11& sums,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint unit = {};
+    uint unit_1 = {};
     share_lanes(thread_5, p, tile_rows, partials, sums);
     uint _e5 = p.lanes_shift;
     uint slots = THREADS >> _e5;
-    unit = thread_5;
-    bool loop_init_3 = true;
+    unit_1 = thread_5;
+    bool loop_init_4 = true;
     while(true) {
-        if (!loop_init_3) {
-            uint _e30 = unit;
-            unit = _e30 + THREADS;
+        if (!loop_init_4) {
+            uint _e30 = unit_1;
+            unit_1 = _e30 + THREADS;
         }
-        loop_init_3 = false;
-        uint _e8 = unit;
+        loop_init_4 = false;
+        uint _e8 = unit_1;
         uint _e10 = tile_rows;
         if (_e8 < (_e10 * slots)) {
         } else {
             break;
         }
         {
-            uint _e13 = unit;
+            uint _e13 = unit_1;
             uint slot_3 = _e13 & (slots - 1u);
-            uint _e17 = unit;
+            uint _e17 = unit_1;
             uint _e21 = p.lanes_shift;
             uint row_4 = _e17 >> (7u - _e21);
             uint _e26 = rows_out.inner[row_4];
@@ -853,7 +908,7 @@ void product(
     uint thread_6,
     uint block_1,
     uint first_row,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     device type_6 const& scales,
     constant LinearParams& p,
     device type_5 const& x_2,
@@ -872,9 +927,9 @@ void product(
     metal::uint4 _e11 = rows_of_slot((block_1 * slots_1) + _e9, p);
     metal::uint4 output_5 = _e11 + metal::uint4(first_row);
     uint _e14 = lane_of(thread_6, p);
-    Part _e16 = load_part(output_5, _e14, 0u, codes_1, scales, p, _buffer_sizes);
+    Part _e16 = load_part(output_5, _e14, 0u, codes, scales, p, _buffer_sizes);
     uint _e17 = lane_of(thread_6, p);
-    sum_lane(_e16, output_5, _e17, codes_1, scales, p, x_2, sums, inputs_at, _buffer_sizes);
+    sum_lane(_e16, output_5, _e17, codes, scales, p, x_2, sums, inputs_at, _buffer_sizes);
     write_tile(thread_6, block_1, p, out, logits, tile_rows, partials, rows_out, sums, _buffer_sizes);
     return;
 }
@@ -884,7 +939,7 @@ struct expert_linearInput {
 [[max_total_threads_per_threadgroup(128)]] kernel void expert_linear(
   metal::uint3 workgroup [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
-, device type_5 const& codes_1 [[buffer(1)]]
+, device type_5 const& codes [[buffer(1)]]
 , device type_6 const& scales [[buffer(2)]]
 , constant LinearParams& p [[buffer(0)]]
 , device type_5 const& x_2 [[buffer(3)]]
@@ -927,6 +982,6 @@ struct expert_linearInput {
     metal::uint4 _e55 = inputs_of(metal::uint4(tile.y) + _e52, p, order, _buffer_sizes);
     inputs_at.inner[1] = _e55;
     uint _e59 = p.outputs;
-    product(thread_, workgroup.y, expert * _e59, codes_1, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
+    product(thread_, workgroup.y, expert * _e59, codes, scales, p, x_2, out, logits, tile_rows, partials, rows_out, sums, inputs_at, _buffer_sizes);
     return;
 }

@@ -179,10 +179,10 @@ metal::float2 scale_and_bias(
 
 uint code_word(
     uint index_1,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint _e8 = codes_1[index_1 / 4u][index_1 % 4u];
+    uint _e8 = codes[index_1 / 4u][index_1 % 4u];
     return _e8;
 }
 
@@ -207,13 +207,23 @@ metal::float4 high4_(
 }
 
 metal::float4 meaning4_(
-    metal::uint4 codes,
+    metal::float4 code,
     metal::float4 scale,
     metal::float4 bias
 ) {
-    metal::uint4 bits_1 = as_type<metal::uint4>(metal::fma(scale, static_cast<metal::float4>(codes), bias));
-    metal::uint4 nearest_1 = (bits_1 + metal::uint4(32767u)) + ((bits_1 >> metal::uint4(16u)) & metal::uint4(1u));
-    return as_type<metal::float4>(nearest_1 & metal::uint4(4294901760u));
+    metal::float4 value_4 = metal::fma(scale, code, bias);
+    metal::uint4 power = as_type<metal::uint4>(value_4) & metal::uint4(4286578688u);
+    metal::uint4 ended = as_type<metal::uint4>(metal::fma(as_type<metal::float4>(power), metal::float4(65535.0), value_4));
+    return as_type<metal::float4>((ended << metal::uint4(16u)) + power);
+}
+
+metal::float4 codes4_(
+    metal::uint4 words_2,
+    uint mask,
+    float unit
+) {
+    metal::float4 beside = as_type<metal::float4>((words_2 & metal::uint4(mask)) | metal::uint4(1258291200u));
+    return metal::fma(beside, metal::float4(unit), metal::float4(-8388608.0 * unit));
 }
 
 type_10 across(
@@ -226,34 +236,42 @@ type_10 across(
 }
 
 type_11 of_bf16_(
-    type_10 words_2
+    type_10 words_3
 ) {
-    metal::float4 _e2 = low4_(words_2.inner[0]);
-    metal::float4 _e4 = high4_(words_2.inner[0]);
-    metal::float4 _e6 = low4_(words_2.inner[1]);
-    metal::float4 _e8 = high4_(words_2.inner[1]);
-    metal::float4 _e10 = low4_(words_2.inner[2]);
-    metal::float4 _e12 = high4_(words_2.inner[2]);
-    metal::float4 _e14 = low4_(words_2.inner[3]);
-    metal::float4 _e16 = high4_(words_2.inner[3]);
+    metal::float4 _e2 = low4_(words_3.inner[0]);
+    metal::float4 _e4 = high4_(words_3.inner[0]);
+    metal::float4 _e6 = low4_(words_3.inner[1]);
+    metal::float4 _e8 = high4_(words_3.inner[1]);
+    metal::float4 _e10 = low4_(words_3.inner[2]);
+    metal::float4 _e12 = high4_(words_3.inner[2]);
+    metal::float4 _e14 = low4_(words_3.inner[3]);
+    metal::float4 _e16 = high4_(words_3.inner[3]);
     return type_11 {{_e2, _e4, _e6, _e8, _e10, _e12, _e14, _e16}};
 }
 
 type_11 of_affine4_(
-    metal::uint4 words_3,
+    metal::uint4 words_4,
     metal::float4 scale_1,
     metal::float4 bias_1
 ) {
-    metal::uint4 mask = metal::uint4(15u);
-    metal::float4 _e6 = meaning4_(words_3 & mask, scale_1, bias_1);
-    metal::float4 _e11 = meaning4_((words_3 >> metal::uint4(4u)) & mask, scale_1, bias_1);
-    metal::float4 _e16 = meaning4_((words_3 >> metal::uint4(8u)) & mask, scale_1, bias_1);
-    metal::float4 _e21 = meaning4_((words_3 >> metal::uint4(12u)) & mask, scale_1, bias_1);
-    metal::float4 _e26 = meaning4_((words_3 >> metal::uint4(16u)) & mask, scale_1, bias_1);
-    metal::float4 _e31 = meaning4_((words_3 >> metal::uint4(20u)) & mask, scale_1, bias_1);
-    metal::float4 _e36 = meaning4_((words_3 >> metal::uint4(24u)) & mask, scale_1, bias_1);
-    metal::float4 _e40 = meaning4_(words_3 >> metal::uint4(28u), scale_1, bias_1);
-    return type_11 {{_e6, _e11, _e16, _e21, _e26, _e31, _e36, _e40}};
+    metal::uint4 last = words_4 >> metal::uint4(12u);
+    metal::float4 _e8 = codes4_(words_4, 15u, 1.0);
+    metal::float4 _e9 = meaning4_(_e8, scale_1, bias_1);
+    metal::float4 _e12 = codes4_(words_4, 240u, 0.0625);
+    metal::float4 _e13 = meaning4_(_e12, scale_1, bias_1);
+    metal::float4 _e16 = codes4_(words_4, 3840u, 0.00390625);
+    metal::float4 _e17 = meaning4_(_e16, scale_1, bias_1);
+    metal::float4 _e20 = codes4_(words_4, 61440u, 0.00024414063);
+    metal::float4 _e21 = meaning4_(_e20, scale_1, bias_1);
+    metal::float4 _e24 = codes4_(words_4, 983040u, 0.000015258789);
+    metal::float4 _e25 = meaning4_(_e24, scale_1, bias_1);
+    metal::float4 _e28 = codes4_(last, 3840u, 0.00390625);
+    metal::float4 _e29 = meaning4_(_e28, scale_1, bias_1);
+    metal::float4 _e32 = codes4_(last, 61440u, 0.00024414063);
+    metal::float4 _e33 = meaning4_(_e32, scale_1, bias_1);
+    metal::float4 _e36 = codes4_(last, 983040u, 0.000015258789);
+    metal::float4 _e37 = meaning4_(_e36, scale_1, bias_1);
+    return type_11 {{_e9, _e13, _e17, _e21, _e25, _e29, _e33, _e37}};
 }
 
 type_11 of_affine8_(
@@ -262,16 +280,25 @@ type_11 of_affine8_(
     metal::float4 scale_2,
     metal::float4 bias_2
 ) {
-    metal::uint4 mask_1 = metal::uint4(255u);
-    metal::float4 _e7 = meaning4_(first_2 & mask_1, scale_2, bias_2);
-    metal::float4 _e12 = meaning4_((first_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e17 = meaning4_((first_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e21 = meaning4_(first_2 >> metal::uint4(24u), scale_2, bias_2);
-    metal::float4 _e23 = meaning4_(second_2 & mask_1, scale_2, bias_2);
-    metal::float4 _e28 = meaning4_((second_2 >> metal::uint4(8u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e33 = meaning4_((second_2 >> metal::uint4(16u)) & mask_1, scale_2, bias_2);
-    metal::float4 _e37 = meaning4_(second_2 >> metal::uint4(24u), scale_2, bias_2);
-    return type_11 {{_e7, _e12, _e17, _e21, _e23, _e28, _e33, _e37}};
+    metal::uint4 last_of_first = first_2 >> metal::uint4(16u);
+    metal::uint4 last_of_second = second_2 >> metal::uint4(16u);
+    metal::float4 _e12 = codes4_(first_2, 255u, 1.0);
+    metal::float4 _e13 = meaning4_(_e12, scale_2, bias_2);
+    metal::float4 _e16 = codes4_(first_2, 65280u, 0.00390625);
+    metal::float4 _e17 = meaning4_(_e16, scale_2, bias_2);
+    metal::float4 _e20 = codes4_(last_of_first, 255u, 1.0);
+    metal::float4 _e21 = meaning4_(_e20, scale_2, bias_2);
+    metal::float4 _e24 = codes4_(last_of_first, 65280u, 0.00390625);
+    metal::float4 _e25 = meaning4_(_e24, scale_2, bias_2);
+    metal::float4 _e28 = codes4_(second_2, 255u, 1.0);
+    metal::float4 _e29 = meaning4_(_e28, scale_2, bias_2);
+    metal::float4 _e32 = codes4_(second_2, 65280u, 0.00390625);
+    metal::float4 _e33 = meaning4_(_e32, scale_2, bias_2);
+    metal::float4 _e36 = codes4_(last_of_second, 255u, 1.0);
+    metal::float4 _e37 = meaning4_(_e36, scale_2, bias_2);
+    metal::float4 _e40 = codes4_(last_of_second, 65280u, 0.00390625);
+    metal::float4 _e41 = meaning4_(_e40, scale_2, bias_2);
+    return type_11 {{_e13, _e17, _e21, _e25, _e29, _e33, _e37, _e41}};
 }
 
 Scales scales_of(
@@ -435,7 +462,7 @@ uint eight_of(
 void fetch(
     uint thread_3,
     uint chunk_1,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     device type_6 const& scales,
     constant LinearParams& p,
     device type_5 const& x_2,
@@ -462,32 +489,32 @@ void fetch(
     metal::uint4 _e35 = starts;
     metal::uint4 at_2 = (((_e35 * metal::uint4(chunks)) + metal::uint4(chunk_1)) * metal::uint4(4u)) + metal::uint4(_e2);
     if (false) {
-        metal::uint4 _e53 = codes_1[at_2.x];
-        metal::uint4 _e57 = codes_1[at_2.y];
-        metal::uint4 _e61 = codes_1[at_2.z];
-        metal::uint4 _e65 = codes_1[at_2.w];
+        metal::uint4 _e53 = codes[at_2.x];
+        metal::uint4 _e57 = codes[at_2.y];
+        metal::uint4 _e61 = codes[at_2.z];
+        metal::uint4 _e65 = codes[at_2.w];
         type_10 _e66 = across(_e53, _e57, _e61, _e65);
         fetched = _e66;
         return;
     }
     if (false) {
-        uint _e74 = code_word(at_2.x, codes_1, _buffer_sizes);
-        uint _e76 = code_word(at_2.y, codes_1, _buffer_sizes);
-        uint _e78 = code_word(at_2.z, codes_1, _buffer_sizes);
-        uint _e80 = code_word(at_2.w, codes_1, _buffer_sizes);
+        uint _e74 = code_word(at_2.x, codes, _buffer_sizes);
+        uint _e76 = code_word(at_2.y, codes, _buffer_sizes);
+        uint _e78 = code_word(at_2.z, codes, _buffer_sizes);
+        uint _e80 = code_word(at_2.w, codes, _buffer_sizes);
         fetched.inner[0] = metal::uint4(_e74, _e76, _e78, _e80);
     } else {
         metal::uint4 first_4 = at_2 * metal::uint4(2u);
         metal::uint4 second_4 = first_4 + metal::uint4(1u);
-        uint _e91 = code_word(first_4.x, codes_1, _buffer_sizes);
-        uint _e93 = code_word(first_4.y, codes_1, _buffer_sizes);
-        uint _e95 = code_word(first_4.z, codes_1, _buffer_sizes);
-        uint _e97 = code_word(first_4.w, codes_1, _buffer_sizes);
+        uint _e91 = code_word(first_4.x, codes, _buffer_sizes);
+        uint _e93 = code_word(first_4.y, codes, _buffer_sizes);
+        uint _e95 = code_word(first_4.z, codes, _buffer_sizes);
+        uint _e97 = code_word(first_4.w, codes, _buffer_sizes);
         fetched.inner[0] = metal::uint4(_e91, _e93, _e95, _e97);
-        uint _e102 = code_word(second_4.x, codes_1, _buffer_sizes);
-        uint _e104 = code_word(second_4.y, codes_1, _buffer_sizes);
-        uint _e106 = code_word(second_4.z, codes_1, _buffer_sizes);
-        uint _e108 = code_word(second_4.w, codes_1, _buffer_sizes);
+        uint _e102 = code_word(second_4.x, codes, _buffer_sizes);
+        uint _e104 = code_word(second_4.y, codes, _buffer_sizes);
+        uint _e106 = code_word(second_4.z, codes, _buffer_sizes);
+        uint _e108 = code_word(second_4.w, codes, _buffer_sizes);
         fetched.inner[1] = metal::uint4(_e102, _e104, _e106, _e108);
     }
     metal::uint4 _e112 = starts;
@@ -662,7 +689,7 @@ void many_product(
     uint block,
     uint first_row,
     metal::uint4 rows_2,
-    device type_5 const& codes_1,
+    device type_5 const& codes,
     device type_6 const& scales,
     constant LinearParams& p,
     device type_5 const& x_2,
@@ -691,7 +718,7 @@ void many_product(
     uint lanes_1 = 1u << _e19;
     uint _e23 = p.inputs;
     uint chunks_1 = _e23 / 32u;
-    fetch(thread_6, 0u, codes_1, scales, p, x_2, fetched, fetched_scales, starts, _buffer_sizes);
+    fetch(thread_6, 0u, codes, scales, p, x_2, fetched, fetched_scales, starts, _buffer_sizes);
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
@@ -728,7 +755,7 @@ void many_product(
                     uint _e39 = lane_1;
                     uint _e42 = chunk_2;
                     uint _e44 = chunk_2;
-                    fetch(thread_6, metal::min(((_e44 + lanes_1) < chunks_1) ? (_e42 + lanes_1) : (_e39 + 1u), chunks_1 - 1u), codes_1, scales, p, x_2, fetched, fetched_scales, starts, _buffer_sizes);
+                    fetch(thread_6, metal::min(((_e44 + lanes_1) < chunks_1) ? (_e42 + lanes_1) : (_e39 + 1u), chunks_1 - 1u), codes, scales, p, x_2, fetched, fetched_scales, starts, _buffer_sizes);
                     multiply_chunk(thread_6, tile_rows, values, near_chain, far_chain);
                 }
             }
@@ -763,7 +790,7 @@ struct linear_manyInput {
 [[max_total_threads_per_threadgroup(128)]] kernel void linear_many(
   metal::uint3 workgroup [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
-, device type_5 const& codes_1 [[buffer(1)]]
+, device type_5 const& codes [[buffer(1)]]
 , device type_6 const& scales [[buffer(2)]]
 , constant LinearParams& p [[buffer(0)]]
 , device type_5 const& x_2 [[buffer(3)]]
@@ -788,7 +815,7 @@ struct linear_manyInput {
     tile_rows = metal::min(MANY_ROWS, _e9 - first_5);
     metal::uint4 _e19 = there(metal::uint4((thread_ % FOURS) * 4u) + FIRST_ROWS, tile_rows);
     uint _e26 = p.inputs;
-    many_product(thread_, workgroup.y, 0u, (metal::uint4(first_5) + _e19) * (_e26 / 8u), codes_1, scales, p, x_2, tile_rows, values, near_chain, far_chain, near_part, far_part, near_total, far_total, fetched, fetched_scales, starts, _buffer_sizes);
+    many_product(thread_, workgroup.y, 0u, (metal::uint4(first_5) + _e19) * (_e26 / 8u), codes, scales, p, x_2, tile_rows, values, near_chain, far_chain, near_part, far_part, near_total, far_total, fetched, fetched_scales, starts, _buffer_sizes);
     row = thread_ / FOURS;
     bool loop_init_3 = true;
     while(true) {
