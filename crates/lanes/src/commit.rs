@@ -36,8 +36,8 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.count_round();
         let ended = self.deliveries.iter().any(|delivery| delivery.finished.is_some());
         let tokens = self.totals.reply_tokens - tokens_before;
-        let (took_ms, absorb_ms) = (milliseconds(took), self.options.costs.absorb_ms(absorbed));
-        self.learn_costs(took_ms - absorb_ms);
+        let (took_ms, absorb_ms) = (milliseconds(took), self.absorbing.ms(absorbed));
+        self.learn_costs(took_ms, absorbed);
         self.tell_guard(took_ms, absorb_ms, tokens as f64, steady && !ended);
         if self.options.planted == Some(Planted::DebtsForgotten) {
             self.guards.debt = Debt::default();
@@ -62,10 +62,14 @@ impl<T: Target, C: Clock> Lanes<T, C> {
     }
 
     /// A round with prompt rows says little of what rounds of decode cost.
-    fn learn_costs(&mut self, took_ms: f64) {
+    fn learn_costs(&mut self, took_ms: f64, absorbed: usize) {
         let lanes = self.plan.decoding;
         let planted = self.options.planted;
         if lanes == self.plan.windows.len() && planted != Some(Planted::LiveCostsForgotten) {
+            let lone_ms = self.options.costs.round_ms(1);
+            let beyond_ms = took_ms - self.plan.expected_ms - self.overheads.ms(lanes);
+            self.absorbing.note(absorbed, beyond_ms, lone_ms);
+            let took_ms = took_ms - self.absorbing.ms(absorbed);
             self.overheads.note(lanes, took_ms, self.plan.expected_ms);
             let sample = Sample {
                 band: self.plan.key.band,
@@ -117,7 +121,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
                     },
                 );
             }
-            Judged::AsPlain if counts => self.guards.note_plain(*key, took_ms, tokens),
+            Judged::AsPlain if counts => self.guards.note_plain(*key, took_ms - absorb_ms, tokens),
             Judged::AsPlain | Judged::No => self.guards.interrupt(),
         }
     }
@@ -130,7 +134,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         let lanes = windows.iter().filter(|window| window.draws).count().max(1);
         let plain_ms = costs.ms(lanes, Holding::default());
         if *side == Side::Plain {
-            return self.guards.debt.spend(0.0, took_ms, plain_ms);
+            return self.guards.debt.spend(absorb_ms, took_ms, plain_ms);
         }
         let of_drafts = |(index, window): (usize, &Window)| match offered[index] {
             Offered::Held | Offered::Copy => (window.drafts, self.out.windows[index].accepted),
@@ -146,7 +150,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         self.guards.debt.spend(drafted_ms + absorb_ms - gained_ms, took_ms, plain_ms);
     }
 
-    /// Rows that the drafter took up for the window's hold.
+    /// Rows that the drafter took up.
     fn commit_window(&mut self, index: usize) -> usize {
         let window = &self.plan.windows[index];
         let lane = window.lane;

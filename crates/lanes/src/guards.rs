@@ -122,7 +122,9 @@ impl Guards {
             let lost_ms = if round.was_plain { 0.0 } else { round.took_ms - round.fair_ms };
             self.debt.spend(lost_ms, round.took_ms, round.plain_ms);
         } else if round.was_plain {
-            self.debt.spend(0.0, round.took_ms, round.plain_ms);
+            // A page that was full.
+            self.debt.spend(round.absorb_ms, round.took_ms, round.plain_ms);
+            round.took_ms -= round.absorb_ms;
         } else {
             round.took_ms += self.debt.bear(round.took_ms);
             self.debt.recover((round.tokens * guard.plain.token_ms() - round.took_ms).max(0.0));

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::absorbing::Absorbing;
 use crate::ahead::Ahead;
 use crate::band::band;
 use crate::calibrate::ConfidenceSample;
@@ -80,6 +81,7 @@ pub struct Lanes<T: Target, C: Clock = SystemClock> {
     pub(crate) ahead: Option<Ahead>,
     pub(crate) drained: RoundOut,
     pub(crate) overheads: Overheads,
+    pub(crate) absorbing: Absorbing,
     pub(crate) live_costs: LiveCosts,
     pub(crate) guards: Guards,
     /// How the drafts of all lanes have fared, with which a new one begins.
@@ -117,6 +119,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             held: Vec::with_capacity(limits.lanes * limits.block),
             ..RoundOut::default()
         };
+        let absorbing = Absorbing::new(options.costs.absorb_ms(1));
         Lanes {
             target,
             clock,
@@ -129,6 +132,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
             out,
             ahead: None,
             overheads: Overheads::new(limits.lanes),
+            absorbing,
             live_costs: LiveCosts::default(),
             guards: Guards::default(),
             rates: Rates::default(),
@@ -388,6 +392,7 @@ impl<T: Target, C: Clock> Lanes<T, C> {
         // would see none.
         self.live_costs = LiveCosts::default();
         self.overheads = Overheads::new(self.limits.lanes);
+        self.absorbing = Absorbing::new(self.options.costs.absorb_ms(1));
     }
 
     /// Sets [`Options::force_drafts`]; what it was.

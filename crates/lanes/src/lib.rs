@@ -12,6 +12,7 @@
 //! **Architecture invariant:** a sequence commits only tokens that the target drew. Drafts, chances, costs and
 //! clocks decide how many rows run, never what a row says.
 
+mod absorbing;
 mod accept;
 mod admission;
 mod ahead;

@@ -234,11 +234,11 @@ impl Sequence {
         constrained.follow(committed, &mut self.held.drafts, copy)
     }
 
-    /// After a round, which held or not: rows that the drafter has taken up for the hold's sake. Those before the last page
-    /// border it takes up without one, since they are stored with what it makes of them.
+    /// After a round, which held or not: rows that the drafter has taken up. Those before the last page border it takes up
+    /// without a hold, since they are stored with what it makes of them.
     pub(crate) fn absorb(&mut self, holds: bool, page: usize) -> usize {
-        self.absorbed = self.absorbed.max(self.cached / page * page);
-        let rows = if holds { self.cached - self.absorbed } else { 0 };
+        let until = if holds { self.cached } else { self.cached / page * page };
+        let rows = if self.drafted { until.saturating_sub(self.absorbed) } else { 0 };
         self.absorbed += rows;
         rows
     }
