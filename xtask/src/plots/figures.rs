@@ -68,16 +68,24 @@ fn prompts_of(receipt: &Receipt) -> &'static str {
     if receipt.is_set("same_prompt") { "same prompt" } else { "distinct prompts" }
 }
 
+/// The model, and the mode of the device where the receipt tells it: speeds of two modes do not compare.
+fn model_and_mode(receipt: &Receipt) -> String {
+    let model = receipt.json["model_id"].as_str().unwrap_or("unnamed");
+    let device = receipt.json["device"].as_str().unwrap_or_default();
+    let mode = device.split_once('(').and_then(|(_, of)| of.split([',', ')']).next());
+    mode.map_or_else(|| model.into(), |mode| format!("{model} in {mode}"))
+}
+
 /// A series for each receipt and side, with a point a number of streams.
 fn by_streams(receipts: &[&Receipt], point: impl Fn(u64, f64) -> (f64, f64)) -> Vec<Series> {
     let mut series = Vec::new();
     for receipt in receipts {
-        let model = receipt.json["model_id"].as_str().unwrap_or("unnamed");
+        let what = model_and_mode(receipt);
         for side in SIDES {
             let points = totals(receipt, side)
                 .into_iter()
                 .map(|(streams, (tokens, seconds))| point(streams, tokens / seconds));
-            let name = format!("{model}: {side}, {}", prompts_of(receipt));
+            let name = format!("{what}: {side}, {}", prompts_of(receipt));
             series.push(Series { name, points: points.collect() });
         }
     }
@@ -226,6 +234,13 @@ mod tests {
         assert_eq!(charts[0].series[1].name, "m: drafted, distinct prompts");
         assert_eq!(charts[0].series[1].points, [(0.0, 10.0), (1.0, 40.0)]);
         assert_eq!(charts[1].series[3].points, [(10.0, 10.0), (40.0, 10.0)]);
+    }
+
+    #[test]
+    fn a_mode_is_told_where_it_is_known() {
+        let mut receipt = throughput(false);
+        receipt.json["device"] = json!("cpu (amx, 2 threads)");
+        assert_eq!(charts(&[receipt])[0].series[0].name, "m in amx: plain, distinct prompts");
     }
 
     #[test]
