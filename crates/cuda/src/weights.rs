@@ -351,7 +351,20 @@ pub(crate) fn layout_of(parts: &[HostMatrix<'_>]) -> Result<Layout, DeviceError>
     let stored = stored_format(first);
     let kept = parts.iter().all(|part| stored_format(part) == stored);
     let format = stored.filter(|_| kept && inputs.is_multiple_of(TILE.1)).unwrap_or(Format::Bf16);
-    Ok(Layout { outputs, inputs, format })
+    let layout = Layout { outputs, inputs, format };
+    check_size(&layout)?;
+    Ok(layout)
+}
+
+/// Kernels find a strip's bytes by 32-bit numbers.
+fn check_size(layout: &Layout) -> Result<(), DeviceError> {
+    let bytes = layout.code_bytes() as u64;
+    if bytes <= u64::from(u32::MAX) {
+        return Ok(());
+    }
+    let Layout { outputs, inputs, .. } = layout;
+    let found = format!("{outputs} outputs of {inputs} inputs, {bytes} bytes");
+    Err(unsupported("the size of a matrix", found, format!("at most {} bytes", u32::MAX)))
 }
 
 /// The affine format of a matrix, when kernels compute its weights exactly.
@@ -399,6 +412,14 @@ pub(crate) fn unsupported(what: &str, found: String, accepted: String) -> Device
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_matrix_beyond_what_kernels_can_address_is_refused() {
+        let layout = |outputs| Layout { outputs, inputs: 8192, format: Format::Bf16 };
+        assert!(check_size(&layout(128_000)).is_ok());
+        let error = check_size(&layout(262_144)).unwrap_err().to_string();
+        assert!(error.contains("262144 outputs of 8192 inputs"), "{error}");
+    }
 
     fn affine(bits: u32, group_size: usize, columns: usize, scale: f32, bias: f32) -> HostMatrix<'static> {
         let rows = 3;
