@@ -287,7 +287,7 @@ impl CudaDevice {
         let tasks = slots * down.inputs.div_ceil(CHUNK);
         if rows == 1 && tasks <= FEW_TASKS {
             let down = one_row_plan(chip, down.format, strips(down), tasks)?;
-            return Some(SomePlan { gate_up, down, rows, one_pass: true, down_adds: true });
+            return Some(SomePlan { gate_up, down, rows, by_eights: true, down_adds: true });
         }
         let down = chip.few_plan(FewWork {
             format: down.format,
@@ -298,8 +298,8 @@ impl CudaDevice {
             rows: 0,
             groups: 1,
         })?;
-        let one_pass = rows <= 8 || rows * picks <= PASS_ENTRIES * experts.count;
-        Some(SomePlan { gate_up, down, rows, one_pass, down_adds: false })
+        let by_eights = rows <= 8 || rows * picks <= PASS_ENTRIES * experts.count;
+        Some(SomePlan { gate_up, down, rows, by_eights, down_adds: false })
     }
 
     fn some_experts(
@@ -311,14 +311,14 @@ impl CudaDevice {
         let (gate, down) = (&experts.gate.layout, &experts.down.layout);
         let (grid, layout) = plan.gate_up;
         params.layout = layout;
-        self.launch(some_gate_up(gate.format.index(), plan.one_pass), grid, &params)?;
+        self.launch(some_gate_up(gate.format.index(), plan.by_eights), grid, &params)?;
         let (grid, layout) = plan.down;
         params.layout = layout;
         if plan.down_adds {
             let kernels = [Kernel::DownOneBf16, Kernel::DownOneAffine4, Kernel::DownOneAffine8];
             return self.launch(kernels[down.format.index()], grid, &params);
         }
-        self.launch(some_down(down.format.index(), plan.one_pass), grid, &params)?;
+        self.launch(some_down(down.format.index(), plan.by_eights), grid, &params)?;
         self.combine(down.outputs, plan.rows, &params)
     }
 
@@ -346,7 +346,7 @@ struct SomePlan {
     down: (Grid, FewLayout),
     rows: usize,
     /// Whether an expert's entries are multiplied 8 at a time rather than 16.
-    one_pass: bool,
+    by_eights: bool,
     /// Whether down's kernel adds the picks to the residual by itself.
     down_adds: bool,
 }
@@ -376,16 +376,16 @@ fn is_few(rows: usize, picks: usize) -> bool {
     (1..=FEW_ROWS).contains(&rows) && rows * picks <= FEW_ENTRIES
 }
 
-fn some_gate_up(format: usize, one_pass: bool) -> Kernel {
-    let kernels = match one_pass {
+fn some_gate_up(format: usize, by_eights: bool) -> Kernel {
+    let kernels = match by_eights {
         true => [Kernel::GateUpSome1Bf16, Kernel::GateUpSome1Affine4, Kernel::GateUpSome1Affine8],
         false => [Kernel::GateUpSome2Bf16, Kernel::GateUpSome2Affine4, Kernel::GateUpSome2Affine8],
     };
     kernels[format]
 }
 
-fn some_down(format: usize, one_pass: bool) -> Kernel {
-    let kernels = match one_pass {
+fn some_down(format: usize, by_eights: bool) -> Kernel {
+    let kernels = match by_eights {
         true => [Kernel::DownSome1Bf16, Kernel::DownSome1Affine4, Kernel::DownSome1Affine8],
         false => [Kernel::DownSome2Bf16, Kernel::DownSome2Affine4, Kernel::DownSome2Affine8],
     };

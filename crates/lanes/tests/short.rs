@@ -107,6 +107,14 @@ fn pages_that_are_taken_up_without_a_hold_are_owed() {
 }
 
 #[test]
+fn a_price_that_is_not_learnt_and_pages_that_nobody_owes_are_seen() {
+    for planted in [Planted::LiveCostsForgotten, Planted::DebtsForgotten] {
+        let slower = slower([170, 300], 0.1, Some(planted));
+        assert!(!slower.is_empty(), "{planted:?} is not seen");
+    }
+}
+
+#[test]
 fn costs_that_no_guard_counts_are_seen() {
     let slower = slower([200; 2], 1.0, Some(Planted::DebtsForgotten));
     assert!(slower.len() > 10, "only {slower:?}");
