@@ -12,6 +12,7 @@ const i32 SLICES = PAGE / SLICE;
 const i32 CHAPTER_BITS = 3;
 const i32 CHAPTER = 1 << CHAPTER_BITS;
 const i32 PAGE_BITS = 8;
+static_assert(1 << PAGE_BITS == PAGE, "a page has 2 to this power positions");
 
 struct RopeParams {
     u16* stacked;
@@ -364,16 +365,18 @@ struct Units {
     i32 pages;
     // 2 to this power pages are a unit.
     i32 bits;
+    // Among how many blocks they are shared, as many as there are units at most.
+    i32 shares;
 
-    __device__ __forceinline__ Units(const AttentionParams& p, Part& part, i32 last_end) {
+    __device__ __forceinline__ Units(const AttentionParams& p, i32 most_shares, i32 last_end) {
         pages = ceil_div(last_end, PAGE);
         i32 chapters = ceil_div(pages, CHAPTER);
         // Merging takes longer by about half a page's time a chapter where pages are shared.
-        bool whole = part.shares == 1 || pages > p.partial_units
-            || (pages > part.shares
-                && ceil_div(chapters, part.shares) * CHAPTER <= ceil_div(pages, part.shares) + chapters / 2);
+        bool whole = most_shares == 1 || pages > p.partial_units
+            || (pages > most_shares
+                && ceil_div(chapters, most_shares) * CHAPTER <= ceil_div(pages, most_shares) + chapters / 2);
         bits = whole ? CHAPTER_BITS : 0;
-        part.shares = min(part.shares, whole ? chapters : pages);
+        shares = min(most_shares, whole ? chapters : pages);
     }
 
     __device__ __forceinline__ bool are_chapters() const { return bits > 0; }
@@ -384,8 +387,8 @@ struct Units {
 
     __device__ __forceinline__ i32 first_page(i32 unit) const { return unit << bits; }
 
-    // The page that follows for who has one of so many shares.
-    __device__ __forceinline__ i32 next(i32 page, i32 shares) const {
+    // The page that follows in the same share.
+    __device__ __forceinline__ i32 next(i32 page) const {
         return page + 1 + (is_last(page) ? shares - 1 << bits : 0);
     }
 
@@ -491,8 +494,8 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
     i32 row = part.row, key_head = part.key_head, count = part.count;
     i32 last_end = 0;
     for (i32 i = 0; i < count; i++) last_end = max(last_end, p.rows.key_end[row + i]);
-    Units units(p, part, last_end);
-    if (part.share >= part.shares) return;
+    Units units(p, part.shares, last_end);
+    if (part.share >= units.shares) return;
     i32 lane = p.rows.lane[row], slice = threadIdx.x / 32;
     Stage& stage = shared.stages[slice];
     auto begins = [&](i32 page) { return page < units.pages && page * PAGE + slice * SLICE < last_end; };
@@ -515,7 +518,7 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
     of_unit.clear();
 #pragma unroll 1
     while (page < units.pages) {
-        i32 next = units.next(page, part.shares);
+        i32 next = units.next(page);
         u64 next_start = begins(next) ? start_of(next) : 0;
         Sums sums;
         float weights[8][4];
@@ -545,7 +548,7 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
         if (units.ends(page)) {
             i32 unit = units.of_page(page);
             if (merges && units.first_page(unit) * PAGE < key_end) {
-                if (part.shares == 1) total.merge(of_unit.highest, of_unit.weight, of_unit.values);
+                if (units.shares == 1) total.merge(of_unit.highest, of_unit.weight, of_unit.values);
                 else of_unit.write(merging.partial(q, unit), first);
             }
             of_unit.clear();
@@ -553,8 +556,8 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
         __syncthreads();
         page = next;
     }
-    if (part.shares > 1) {
-        if (!is_last_block(p.counters + row * p.key_value_heads + key_head, part.shares)) return;
+    if (units.shares > 1) {
+        if (!is_last_block(p.counters + row * p.key_value_heads + key_head, units.shares)) return;
         merging.run(total, q, first, units.of_keys(last_end), merges ? units.of_keys(key_end) : 0);
     }
     if (merges) write_values(p, my_row, head, first, total.values, total.weight);
@@ -562,8 +565,8 @@ KERNEL __launch_bounds__(128, 2) attention_few(const __grid_constant__ Attention
 
 // Many rows of one lane: a warp for a few of them and one key head, over all of their pages.
 //
-// `MANY_WARPS` of attention.rs.
-const i32 MANY_WARPS = 4;
+// `ATTENTION_WARPS` of attention.rs.
+const i32 ATTENTION_WARPS = 4;
 // What a warp's lanes have in shared memory while they need it not: registers are what limits how many warps there are.
 template <class T> struct Waiting {
     u32 words[sizeof(T) / sizeof(u32)][32];
@@ -587,8 +590,8 @@ template <class T> struct Waiting {
 // `MANY_SHARED` of attention.rs.
 struct ManyShared {
     Stage stages[2];
-    Waiting<Queries> queries[MANY_WARPS];
-    Waiting<Sums> chapters[MANY_WARPS];
+    Waiting<Queries> queries[ATTENTION_WARPS];
+    Waiting<Sums> chapters[ATTENTION_WARPS];
 };
 
 const i32 SUMS = sizeof(Sums) / sizeof(float);
@@ -701,8 +704,8 @@ DEVICE void fetch_slice(Stage& stage, const AttentionParams& p, i32 lane, i32 sl
     const i32 pieces = HEAD / 8;
     u64 start = page_start(p, lane, slice / SLICES, key_head) + slice % SLICES * SLICE * HEAD;
 #pragma unroll
-    for (int i = 0; i < SLICE * pieces / (MANY_WARPS * 32); i++) {
-        i32 piece = threadIdx.x + i * MANY_WARPS * 32, key = piece / pieces, first = piece % pieces * 8;
+    for (int i = 0; i < SLICE * pieces / (ATTENTION_WARPS * 32); i++) {
+        i32 piece = threadIdx.x + i * ATTENTION_WARPS * 32, key = piece / pieces, first = piece % pieces * 8;
         copy16(shared_address(&stage.keys[key][first]), p.keys + start + key * HEAD + first);
         copy16(shared_address(&stage.values[key][first]), p.values + start + key * HEAD + first);
     }
@@ -710,11 +713,11 @@ DEVICE void fetch_slice(Stage& stage, const AttentionParams& p, i32 lane, i32 sl
 }
 
 // A block whose rows are all of one lane: its warps share the slices. Warps without rows copy.
-KERNEL __launch_bounds__(MANY_WARPS * 32, 3) attention_many(const __grid_constant__ AttentionParams p) {
+KERNEL __launch_bounds__(ATTENTION_WARPS * 32, 3) attention_many(const __grid_constant__ AttentionParams p) {
     ManyShared& shared = *(ManyShared*)dynamic_memory;
     let_next_start();
     wait_for_inputs();
-    i32 block_row = blockIdx.x * p.many_rows, block_end = 0, room = p.many_rows / MANY_WARPS;
+    i32 block_row = blockIdx.x * p.many_rows, block_end = 0, room = p.many_rows / ATTENTION_WARPS;
     if (!is_of_one_lane(p, block_row)) return;
     for (i32 row = block_row; row < min(block_row + p.many_rows, p.rows.count); row++) {
         block_end = max(block_end, p.rows.key_end[row]);

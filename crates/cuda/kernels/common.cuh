@@ -90,6 +90,14 @@ DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
 // Where shared memory is, as instructions that copy into it want it.
 DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 
+DEVICE const u8* at_shared(u32 address) { return (const u8*)__cvta_shared_to_generic(address); }
+
+// The value, which the compiler now keeps in a register instead of making it anew wherever it is used.
+DEVICE u32 kept(u32 value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 DEVICE float silu(float x) { return x / (1.0f + expf(-x)); }
 
 DEVICE u64 warp_highest(u64 key) {

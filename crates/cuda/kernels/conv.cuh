@@ -40,7 +40,7 @@ DEVICE void conv_few(const ConvProductParams& p) {
 #pragma unroll 1
     for (i32 i = 0; i < STAGES; i++) fetch();
     wait_for_inputs();
-    if (group == 0) fetch_rows(own, warp, p.x, p.norm, c.rows.count, w.inputs);
+    fetch_rows<GROUPS>(own, warp, group, p.x, p.norm, c.rows.count, w.inputs);
     // Which of the two rows before this one are in the same forward, and which are in the ring. All are asked for at once.
     i32 row = min(column, c.rows.count - 1);
     i32 lane = c.rows.lane[row], position = c.rows.position[row];
@@ -53,7 +53,7 @@ DEVICE void conv_few(const ConvProductParams& p) {
         beside[back] = seen && column >= back && lanes_before[back] == lane;
         stored[back] = seen && !beside[back];
     }
-    finish_rows(own, warp, group == 0, p.norm, c.rows.count, w.inputs, squares);
+    finish_rows<GROUPS>(own, warp, group, p.norm, c.rows.count, w.inputs, squares);
     if (GROUPS > 1) __syncthreads();
     const u8* x[COLUMNS];
     find_rows(x, own, c.rows.count);

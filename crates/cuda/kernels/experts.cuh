@@ -166,6 +166,11 @@ struct ExpertParams {
     // Whether `order` and `starts` are there.
     i32 grouped;
     FewLayout layout;
+
+    // The row of an entry, without a division of whole numbers. It is exact: entries are far fewer than 2^20.
+    __device__ __forceinline__ i32 row_of(i32 entry) const {
+        return (i32)(((float)entry + 0.5f) * (1.0f / (float)rule.picks));
+    }
 };
 
 const i32 MOST_ENTRIES = 256;
@@ -302,7 +307,6 @@ DEVICE void gate_up_some(const ExpertParams& p) {
     i32 warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, column = threadIdx.x / 16, m = threadIdx.x % 16;
     i32 strips = ceil_div(shape.outputs, 16), tiles = shape.tiles - warp * TILES_OF_CHUNK;
     bool staged = p.layout.row_bytes > 0;
-    float per_pick = 1.0f / (float)p.rule.picks;
 #pragma unroll 1
     for (i32 row = 0; row < p.rows && staged; row++) {
         own.fetch_row(row, p.x + (u64)row * shape.inputs, warp, shape.inputs);
@@ -339,9 +343,7 @@ DEVICE void gate_up_some(const ExpertParams& p) {
                 const u8* x[COLUMNS];
 #pragma unroll
                 for (int j = 0; j < COLUMNS; j++) {
-                    // The division is exact: entries are far fewer than 2^20.
-                    float entry = (float)entries.entry(p, min(first + j * 8 + g, end - 1));
-                    i32 row = (i32)((entry + 0.5f) * per_pick);
+                    i32 row = p.row_of(entries.entry(p, min(first + j * 8 + g, end - 1)));
                     x[j] = staged ? own.row(row) : (const u8*)(p.x + (u64)row * shape.inputs + warp * 256);
                 }
                 if (tiles > 0) {
@@ -536,52 +538,31 @@ KERNEL __launch_bounds__(1024) group_entries(const __grid_constant__ ExpertParam
     }
 }
 
-// Many rows: a block for 64 values of one expert: the first half of its warps has gate's strips, the other up's.
+// Many rows: a block for 64 values of one expert, whose gate and up a warp has as its two strips.
 template <int FORMAT>
 DEVICE void gate_up_many(const ExpertParams& p) {
-    const i32 PAIRS = WARPS / 2;
     let_next_start();
     wait_for_inputs();
     i32 expert = blockIdx.y, begin = p.starts[expert], end = p.starts[expert + 1];
-    i32 lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    bool is_gate = threadIdx.x < PAIRS * 32;
-    // Both have the same shape.
-    Weights w = p.gate.first;
-    w.codes = is_gate ? w.codes + expert * p.gate.code_bytes : p.up.first.codes + expert * p.up.code_bytes;
-    w.scales = is_gate ? w.scales + expert * p.gate.scale_bytes : p.up.first.scales + expert * p.up.scale_bytes;
-    i32 strip = blockIdx.x * PAIRS + threadIdx.x / 32 % PAIRS, last = ceil_div(w.outputs, 16) - 1;
-    auto ups = [&](int i) -> float& {
-        return ((float*)dynamic_memory)[(threadIdx.x / 32 % PAIRS * MANY_COLUMNS * 4 + i) * 32 + threadIdx.x % 32];
-    };
+    i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const Weights& shape = p.gate.first;
+    i32 strip = blockIdx.x * MANY_WARPS + warp, outputs = shape.outputs;
+    StripPair<FORMAT> pair;
+    pair.set(0, of_expert(p.gate, expert), strip);
+    pair.set(1, of_expert(p.up, expert), strip);
     for (i32 first = begin; first < end; first += MANY_ROWS) {
-        auto row = [&](i32 column) {
-            if (first + column >= end) return (const u16*)nullptr;
-            return p.x + (u64)(p.order[first + column] / p.rule.picks) * w.inputs;
-        };
-        CopiedRows rows;
-        rows.find(row);
-        float totals[MANY_COLUMNS][4];
+        CopiedRows<FORMAT> rows;
+        rows.find(p.x, shape.inputs, [&](i32 column) { return p.row_of(p.order[min(first + column, end - 1)]); });
+        ManySums totals;
         __syncthreads();
-        multiply_many<FORMAT>(totals, w, min(strip, last), end - first, rows);
-        __syncthreads();
-        if (!is_gate) {
-#pragma unroll
-            for (int j = 0; j < MANY_COLUMNS; j++)
-#pragma unroll
-                for (int i = 0; i < 4; i++) ups(j * 4 + i) = totals[j][i];
-        }
-        __syncthreads();
-        if (!is_gate) continue;
-#pragma unroll
-        for (int j = 0; j < MANY_COLUMNS; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                i32 output = strip * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
-                if (place < end && output < w.outputs) {
-                    u64 at = (u64)p.order[place] * w.outputs + output;
-                    p.active[at] = activate(narrow(totals[j][i]), narrow(ups(j * 4 + i)));
-                }
+        multiply_many(totals, pair, shape, end - first, rows);
+        for_each_sum([&](int k, int j, int i) {
+            i32 output = strip * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
+            if (k == 0 && place < end && output < outputs) {
+                u64 at = (u64)p.order[place] * outputs + output;
+                p.active[at] = activate(narrow(totals[0][j][i]), narrow(totals[1][j][i]));
             }
+        });
     }
 }
 
@@ -592,35 +573,28 @@ DEVICE void down_many(const ExpertParams& p) {
     wait_for_inputs();
     i32 expert = blockIdx.y, begin = p.starts[expert], end = p.starts[expert + 1];
     i32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    Weights w = of_expert(p.down, expert);
-    i32 strip = blockIdx.x * WARPS + warp, last = ceil_div(w.outputs, 16) - 1;
+    const Weights w = of_expert(p.down, expert);
+    i32 strip = (blockIdx.x * MANY_WARPS + warp) * MANY_STRIPS;
     for (i32 first = begin; first < end; first += MANY_ROWS) {
-        auto row = [&](i32 column) {
-            if (first + column >= end) return (const u16*)nullptr;
-            return (const u16*)p.active + (u64)p.order[first + column] * w.inputs;
-        };
-        CopiedRows rows;
-        rows.find(row);
-        float totals[MANY_COLUMNS][4];
+        CopiedRows<FORMAT> rows;
+        rows.find(p.active, w.inputs, [&](i32 column) { return p.order[min(first + column, end - 1)]; });
+        ManySums totals;
         __syncthreads();
-        multiply_many<FORMAT>(totals, w, min(strip, last), end - first, rows);
-#pragma unroll
-        for (int j = 0; j < MANY_COLUMNS; j++)
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                i32 output = strip * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
-                if (place < end && output < w.outputs) {
-                    p.outputs[(u64)p.order[place] * w.outputs + output] = narrow(totals[j][i]);
-                }
+        multiply_many(totals, neighbours<FORMAT>(w, strip), w, end - first, rows);
+        for_each_sum([&](int k, int j, int i) {
+            i32 output = (strip + k) * 16 + g + i / 2 * 8, place = first + j * 8 + 2 * t + i % 2;
+            if (place < end && output < w.outputs) {
+                p.outputs[(u64)p.order[place] * w.outputs + output] = narrow(totals[k][j][i]);
             }
+        });
     }
 }
 
 #define EXPERTS_MANY(format, name) \
-    KERNEL __launch_bounds__(256, 2) gate_up_##name##_many(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(MANY_WARPS * 32, 2) gate_up_##name##_many(const __grid_constant__ ExpertParams p) { \
         gate_up_many<format>(p); \
     } \
-    KERNEL __launch_bounds__(256, 2) down_##name##_many(const __grid_constant__ ExpertParams p) { \
+    KERNEL __launch_bounds__(MANY_WARPS * 32, 2) down_##name##_many(const __grid_constant__ ExpertParams p) { \
         down_many<format>(p); \
     }
 EACH_FORMAT(EXPERTS_MANY)

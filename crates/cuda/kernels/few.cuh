@@ -123,31 +123,34 @@ DEVICE void multiply_chunk(
     }
 }
 
-// Begins to copy the warp's chunk of all rows, as they are before a norm.
-DEVICE void fetch_rows(const Own& own, i32 warp, const u16* x, const NormFirst& norm, i32 rows, i32 width) {
+// Begins to copy the warp's chunk of the rows that its group has of all, as they are before a norm.
+template <int GROUPS = 1>
+DEVICE void fetch_rows(
+    const Own& own, i32 warp, i32 group, const u16* x, const NormFirst& norm, i32 rows, i32 width) {
     const u16* from = norm.raw ? norm.raw : x;
 #pragma unroll 1
-    for (i32 row = 0; row < rows; row++) own.fetch_row(row, from + (u64)row * width, warp, width);
+    for (i32 row = group; row < rows; row += GROUPS) own.fetch_row(row, from + (u64)row * width, warp, width);
     commit_copies();
 }
 
-// Waits for those rows and for all copies that were begun before, and norms the rows where that is asked for, if they are
-// `mine`. `sums` is shared. All threads call it.
+// Waits for those rows and for all copies that were begun before, and norms the rows where that is asked for. `sums` is
+// shared. All threads call it.
+template <int GROUPS = 1>
 DEVICE void finish_rows(
-    const Own& own, i32 warp, bool mine, const NormFirst& norm, i32 rows, i32 width, float (&sums)[16][WARPS]) {
+    const Own& own, i32 warp, i32 group, const NormFirst& norm, i32 rows, i32 width, float (&sums)[16][WARPS]) {
     i32 lane = threadIdx.x % 32, first = warp * 256 + lane * 8;
     uint4 weight = make_uint4(0, 0, 0, 0);
-    if (norm.raw && mine && first < width) weight = *(const uint4*)(norm.weight + first);
+    if (norm.raw && first < width) weight = *(const uint4*)(norm.weight + first);
     wait_for_warp<0>();
     if (!norm.raw) return;
 #pragma unroll 4
-    for (i32 row = 0; row < rows && mine; row++) {
+    for (i32 row = group; row < rows; row += GROUPS) {
         float sum = squares_of(*(const uint4*)(own.row(row) + lane * 16));
         if (lane == 0) sums[row][warp] = sum;
     }
     __syncthreads();
 #pragma unroll 4
-    for (i32 row = 0; row < rows && mine; row++) {
+    for (i32 row = group; row < rows; row += GROUPS) {
         uint4* at = (uint4*)(own.row(row) + lane * 16);
         uint4 normed = normalize(*at, weight, norm_factor(sums[row], norm.inverse_width, norm.epsilon));
         *at = normed;

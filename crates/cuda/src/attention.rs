@@ -26,8 +26,8 @@ const FEW_SHARED: usize = 90 << 10;
 const CHAPTER: usize = 8;
 /// Sums of pages that all rows together have room for, as long as that is enough for their chapters.
 const PAGE_SUMS: usize = 1024;
-/// Warps of a block of `attention_many`, and its shared memory: `MANY_WARPS` and `ManyShared` of `attention.cuh`.
-const MANY_WARPS: usize = 4;
+/// Warps of a block of `attention_many`, and its shared memory: `ATTENTION_WARPS` and `ManyShared` of `attention.cuh`.
+const ATTENTION_WARPS: usize = 4;
 const MANY_SHARED: usize = 64 << 10;
 /// Floats that the sum of a page or a chapter takes.
 const PARTIAL: usize = HEAD + 4;
@@ -121,7 +121,7 @@ impl CudaDevice {
         let heads = shape.key_value_heads;
         let group = shape.query_heads / heads;
         let room = QUERIES / group;
-        let many_rows = MANY_WARPS * room;
+        let many_rows = ATTENTION_WARPS * room;
         let has_many = rows.count > BLOCK_ROWS;
         let is_shared = rows.count <= MOST_SHARED_ROWS;
         let units = if is_shared { partial_units(rows.count, table.pages_per_lane) } else { 0 };
@@ -148,7 +148,7 @@ impl CudaDevice {
             reserved: 0,
         };
         if has_many {
-            let grid = Grid::new(rows.count.div_ceil(many_rows), heads, MANY_WARPS * 32);
+            let grid = Grid::new(rows.count.div_ceil(many_rows), heads, ATTENTION_WARPS * 32);
             self.launch_rows(Kernel::AttentionMany, grid.with_shared(MANY_SHARED), &params)?;
         }
         // Two on each multiprocessor, which share what there is, or a block for each row and key head.

@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
 use crate::few::{CHUNK, Chip, FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS};
-use crate::linear::{Write, many_shared};
+use crate::linear::{MANY_BLOCK_STRIPS, MANY_THREADS, MANY_WARPS, Write, many_shared};
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::RowsParam;
 use crate::scratch::Place;
@@ -277,6 +277,7 @@ impl CudaDevice {
         let work = FewWork {
             format: gate.format,
             items: slots * strips(gate),
+            at_most: rows > 1,
             pieces: 2 / together,
             together,
             stages: chip.expert_stages(gate.format),
@@ -292,6 +293,7 @@ impl CudaDevice {
         let down = chip.few_plan(FewWork {
             format: down.format,
             items: slots * strips(down).div_ceil(Chip::strips_together(down.format)),
+            at_most: true,
             pieces: 1,
             together: Chip::strips_together(down.format),
             stages: chip.expert_stages(down.format),
@@ -327,10 +329,10 @@ impl CudaDevice {
         let (gate_up_kernel, down_kernel) = many_kernels((gate.format.index(), down.format.index()));
         let strips = |layout: &Layout| layout.outputs.div_ceil(STRIP);
         let is_roomy = self.driver.resources.is_roomy;
-        // Half of the warps have gate's strips, the others up's.
-        let grid = Grid::new(strips(gate).div_ceil(WARPS / 2), experts.count, THREADS);
+        // A warp has a strip of gate and the same of up.
+        let grid = Grid::new(strips(gate).div_ceil(MANY_WARPS), experts.count, MANY_THREADS);
         self.launch(gate_up_kernel, grid.with_shared(many_shared(gate.format, is_roomy)), params)?;
-        let grid = Grid::new(strips(down).div_ceil(WARPS), experts.count, THREADS);
+        let grid = Grid::new(strips(down).div_ceil(MANY_BLOCK_STRIPS), experts.count, MANY_THREADS);
         self.launch(down_kernel, grid.with_shared(many_shared(down.format, is_roomy)), params)?;
         self.combine(down.outputs, params.rows as usize, params)
     }
@@ -361,7 +363,16 @@ fn few_rows_plan(chip: &Chip, work: FewWork, rows: usize) -> Option<(Grid, FewLa
 
 /// One row's kernel for down: as many warps as there are tasks and a block has room for.
 fn one_row_plan(chip: &Chip, format: Format, strips: usize, tasks: usize) -> Option<(Grid, FewLayout)> {
-    let work = FewWork { format, items: strips, pieces: 1, together: 1, stages: 1, rows: 1, groups: 1 };
+    let work = FewWork {
+        format,
+        items: strips,
+        at_most: false,
+        pieces: 1,
+        together: 1,
+        stages: 1,
+        rows: 1,
+        groups: 1,
+    };
     let (mut grid, layout) = chip.few_plan(work)?;
     // `TASK_WARPS` of `experts.cuh`.
     let groups = (tasks.div_ceil(WARPS).min(3)).min(chip.room_of_block() / grid.shared).max(1);

@@ -40,6 +40,8 @@ pub(crate) struct FewWork {
     pub(crate) format: Format,
     /// Things that are shared among blocks.
     pub(crate) items: usize,
+    /// Whether there may be fewer.
+    pub(crate) at_most: bool,
     /// Pieces of each that a warp has.
     pub(crate) pieces: usize,
     /// Chunks of a piece, which the warp multiplies together.
@@ -99,7 +101,8 @@ impl Chip {
         // A block with one piece needs one stage, and more of them fit.
         let pieces = work.items * work.pieces;
         let most = most_blocks(if pieces <= most_blocks(1) { 1 } else { work.stages });
-        let blocks = even_grid(work.items, most);
+        // Of so many items rounds are equally long; of fewer, more blocks have fewer rounds.
+        let blocks = if work.at_most { most.min(work.items) } else { even_grid(work.items, most) };
         let stages = work.stages.min(work.items.div_ceil(blocks.max(1)) * work.pieces);
         let shared = bytes(stages);
         if shared > self.room_of_block() {
@@ -174,7 +177,8 @@ mod tests {
                     (3, 1, stages, 1),
                     (1, 1, 1, 3),
                 ] {
-                    let work = FewWork { format, items, pieces, together, stages, rows, groups };
+                    let work =
+                        FewWork { format, items, at_most: false, pieces, together, stages, rows, groups };
                     let Some((grid, layout)) = chip.few_plan(work) else { continue };
                     assert!(grid.shared + OWN_SHARED <= chip.shared_of_block, "{chip:?} {work:?}");
                     // The slots that the kernel goes through: as many as pieces come after each other, or all stages.
@@ -193,7 +197,16 @@ mod tests {
         for (chip, format) in CHIPS.iter().flat_map(|chip| [(chip, FORMATS[0]), (chip, FORMATS[1])]) {
             let stages = chip.expert_stages(format);
             let together = Chip::strips_together(format);
-            let work = FewWork { format, items: 8000, pieces: 2, together, stages, rows: 0, groups: 1 };
+            let work = FewWork {
+                format,
+                items: 8000,
+                at_most: true,
+                pieces: 2,
+                together,
+                stages,
+                rows: 0,
+                groups: 1,
+            };
             assert!(chip.few_plan(work).is_some(), "{chip:?} {format:?}");
         }
     }

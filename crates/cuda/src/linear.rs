@@ -5,19 +5,23 @@ use forerunner_tensor::{DeviceError, bf16};
 use crate::buffer::Buffer;
 use crate::device::CudaDevice;
 use crate::driver::Address;
-use crate::few::{FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, THREADS, WARPS, staged_tile_bytes};
+use crate::few::{FEW_INPUTS, FEW_ROWS, FewLayout, FewWork, STRIP, staged_tile_bytes};
 use crate::module::{Grid, Kernel, Params};
 use crate::rows::NormFirst;
 use crate::weights::{Format, Layout, Matrix, WeightsParam};
 
-/// Rows of a block of the kernels for many rows.
+/// Rows of a block of the kernels for many rows, its threads, and the strips that its warps have: `MANY_ROWS`,
+/// `MANY_WARPS` and `MANY_STRIPS` of `linear.cuh`.
 const MANY_ROWS: usize = 64;
-/// Tiles of inputs that are on their way together, and bytes of a row of them in shared memory: `STAGE_TILES` and
-/// `STAGE_ROW` of `linear.cuh`.
-const STAGE_TILES: usize = 2;
-const STAGE_ROW: usize = STAGE_TILES * 128 + 16;
+pub(crate) const MANY_WARPS: usize = 4;
+pub(crate) const MANY_THREADS: usize = 32 * MANY_WARPS;
+pub(crate) const MANY_BLOCK_STRIPS: usize = 2 * MANY_WARPS;
+/// Inputs of a tile.
+const TILE_INPUTS: usize = 64;
 /// Rows up to which blocks for few rows read the weights again for every [`FEW_ROWS`] of them.
 const SOME_ROWS: usize = 128;
+/// Rows that a block norms at the same time as one.
+const NORMED_ROWS: usize = 4;
 
 /// What becomes of a product, numbered as in `linear.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,20 +93,21 @@ impl CudaDevice {
         };
         let Layout { inputs, format, .. } = matrix.layout;
         let strips = matrix.layout.outputs.div_ceil(STRIP);
-        if let Some((kernel, grid, layout)) = self.few_product(&matrix.layout, rows) {
+        if let Some((kernel, grid, layout, block_rows)) = self.few_product(&matrix.layout, rows) {
             params.layout = layout;
+            params.block_rows = block_rows as i32;
             if inputs <= FEW_INPUTS && rows <= FEW_ROWS {
                 params.norm = self.norm_first(x, rows, inputs, out);
             }
             return self.launch(kernel, grid, &params);
         }
         let kernels = [Kernel::LinearManyBf16, Kernel::LinearManyAffine4, Kernel::LinearManyAffine8];
-        let blocks = |block_rows: usize| rows.div_ceil(block_rows) * strips.div_ceil(WARPS);
+        let blocks = |block_rows: usize| rows.div_ceil(block_rows) * strips.div_ceil(MANY_BLOCK_STRIPS);
         // Half as many rows a block, as long as the blocks run all at once.
         let all_at_once = 2 * self.driver.resources.multiprocessors;
         let block_rows = if blocks(MANY_ROWS / 2) <= all_at_once { MANY_ROWS / 2 } else { MANY_ROWS };
         params.block_rows = block_rows as i32;
-        let grid = Grid::new(rows.div_ceil(block_rows), strips.div_ceil(WARPS), THREADS);
+        let grid = Grid::new(rows.div_ceil(block_rows), strips.div_ceil(MANY_BLOCK_STRIPS), MANY_THREADS);
         self.launch(
             kernels[format.index()],
             grid.with_shared(many_shared(format, self.driver.resources.is_roomy)),
@@ -110,12 +115,16 @@ impl CudaDevice {
         )
     }
 
-    /// The kernel for few rows; none where there are too many or the shape is not one for it.
-    fn few_product(&self, shape: &Layout, rows: usize) -> Option<(Kernel, Grid, FewLayout)> {
+    /// The kernel for few rows, and how many a block has; none where there are too many or the shape is not one for it.
+    fn few_product(&self, shape: &Layout, rows: usize) -> Option<(Kernel, Grid, FewLayout, usize)> {
         let Layout { inputs, outputs, format } = *shape;
         let chip = &self.driver.resources;
         let wide = inputs > FEW_INPUTS;
-        let row_blocks = rows.div_ceil(FEW_ROWS);
+        // A router's blocks are few, and what they take is the norm of their rows.
+        let has_few_blocks =
+            !wide && rows.div_ceil(NORMED_ROWS) * outputs.div_ceil(STRIP) <= chip.multiprocessors;
+        let block_rows = if rows <= FEW_ROWS && has_few_blocks { NORMED_ROWS } else { FEW_ROWS };
+        let row_blocks = rows.div_ceil(block_rows);
         let suits = match wide {
             true => row_blocks == 1 && inputs.is_multiple_of(64),
             // So small a matrix has too few large blocks.
@@ -127,10 +136,11 @@ impl CudaDevice {
         let work = FewWork {
             format,
             items: outputs.div_ceil(STRIP),
+            at_most: false,
             pieces: inputs.div_ceil(FEW_INPUTS),
             together: 1,
             stages: chip.few_stages(format),
-            rows: if wide { 0 } else { rows.min(FEW_ROWS) },
+            rows: if wide { 0 } else { rows.min(block_rows) },
             groups: 1,
         };
         let (mut grid, layout) = chip.few_plan(work)?;
@@ -139,7 +149,7 @@ impl CudaDevice {
             grid.blocks[0] = work.items;
         }
         grid.blocks[1] = row_blocks;
-        Some((few_kernel(format, rows, wide), grid, layout))
+        Some((few_kernel(format, rows.min(block_rows), wide), grid, layout, block_rows))
     }
 
     pub(crate) fn dense_product(
@@ -154,14 +164,16 @@ impl CudaDevice {
     }
 }
 
-/// Dynamic memory of a block for many rows: that of all `Stages` of `linear.cuh`.
+/// Dynamic memory of a block for many rows: that of all `Stages` of `linear.cuh`, with the tiles of each.
 pub(crate) fn many_shared(format: Format, is_roomy: bool) -> usize {
-    let stages = match format {
-        Format::Affine4 { .. } => 3,
-        Format::Affine8 { .. } if is_roomy => 3,
-        _ => 2,
+    let (stages, tiles) = match format {
+        Format::Affine4 { .. } if is_roomy => (2, 4),
+        Format::Affine4 { .. } => (3, 2),
+        Format::Affine8 { .. } if is_roomy => (3, 2),
+        _ => (2, 2),
     };
-    stages * (MANY_ROWS * STAGE_ROW + WARPS * STAGE_TILES * staged_tile_bytes(format))
+    let row = tiles * TILE_INPUTS * size_of::<bf16>() + 16;
+    stages * (MANY_ROWS * row + MANY_BLOCK_STRIPS * tiles * staged_tile_bytes(format))
 }
 
 /// The kernel for few rows at a time.

@@ -242,6 +242,7 @@ impl CudaDevice {
         let work = FewWork {
             format,
             items: channels / STRIP,
+            at_most: false,
             pieces,
             together: 1,
             stages,
