@@ -261,10 +261,10 @@ fn measured_lanes(
 ) -> anyhow::Result<Lanes<Box<dyn Target + Send>>> {
     if !measure.is_zero() {
         let cache = CostCache::new(&[&format!("{info:?}"), &format!("{:?}", target.limits())]);
+        let clock = SystemClock::default();
         options.costs = match cache.read() {
-            Some(costs) => costs,
-            None => {
-                let clock = SystemClock::default();
+            Some(costs) if !costs.is_disproved(&mut target, &clock, info.vocabulary, measure / 4)? => costs,
+            _ => {
                 let costs = CostTable::measure(&mut target, &clock, info.vocabulary, measure)?;
                 cache.write(&costs);
                 costs

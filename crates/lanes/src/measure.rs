@@ -27,6 +27,12 @@ const REPEATS: usize = 7;
 /// A sample this much below the one before it is not believed; both are timed again.
 const DIP: f64 = 0.97;
 
+/// Share of a table's time below which a round disproves it. Machines are noisy, and a table is right within less.
+const DISPROVED: f64 = 0.8;
+
+/// Row counts that are timed again to see whether a table still holds: a plain round, and one with a window of drafts.
+const ROWS_DISPROVING: [usize; 2] = [1, 12];
+
 /// Longest context of a lane that is measured.
 const CONTEXT: usize = 512;
 
@@ -55,25 +61,31 @@ impl CostTable {
         T: Target + ?Sized,
         C: Clock + ?Sized,
     {
-        let limits = target.limits().clone();
-        let mut bench = Bench {
-            lanes: vec![None; limits.lanes],
-            target,
-            clock,
-            limits,
-            vocabulary,
-            next_token: 0,
-            deadline: clock.now(),
-            experts: Vec::new(),
-            tokens: Vec::new(),
-            windows: Vec::new(),
-            out: RoundOut::default(),
-        };
+        let mut bench = Bench::new(target, clock, vocabulary);
         let table = bench.table(budget);
-        for lane in 0..bench.limits.lanes {
-            bench.close(lane);
-        }
+        bench.close_all();
         table
+    }
+
+    /// Whether rounds are now far faster than this table says, by a few that are timed within about `budget`: then it was
+    /// measured while something else kept the device busy, and what it says of drafts is as wrong. All lanes are closed
+    /// before and after.
+    pub fn is_disproved<T, C>(
+        &self,
+        target: &mut T,
+        clock: &C,
+        vocabulary: usize,
+        budget: Duration,
+    ) -> Result<bool, TargetError>
+    where
+        T: Target + ?Sized,
+        C: Clock + ?Sized,
+    {
+        let mut bench = Bench::new(target, clock, vocabulary);
+        bench.deadline = clock.now() + budget;
+        let disproved = bench.disproves(self);
+        bench.close_all();
+        disproved
     }
 }
 
@@ -106,7 +118,35 @@ struct Bench<'a, T: ?Sized, C: ?Sized> {
     out: RoundOut,
 }
 
-impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
+impl<'a, T: Target + ?Sized, C: Clock + ?Sized> Bench<'a, T, C> {
+    fn new(target: &'a mut T, clock: &'a C, vocabulary: usize) -> Self {
+        let limits = target.limits().clone();
+        Bench {
+            lanes: vec![None; limits.lanes],
+            target,
+            clock,
+            limits,
+            vocabulary,
+            next_token: 0,
+            deadline: clock.now(),
+            experts: Vec::new(),
+            tokens: Vec::new(),
+            windows: Vec::new(),
+            out: RoundOut::default(),
+        }
+    }
+
+    fn disproves(&mut self, table: &CostTable) -> Result<bool, TargetError> {
+        let most = self.limits.rows;
+        for rows in ROWS_DISPROVING.into_iter().filter(|&rows| rows <= most) {
+            let ms = self.time(Sample { rows, lanes: 1, hold: 0 })?;
+            if ms.is_some_and(|ms| ms < DISPROVED * table.round_ms(rows)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn table(&mut self, budget: Duration) -> Result<CostTable, TargetError> {
         let started = self.clock.now();
         self.deadline = started + budget / 2;
@@ -336,6 +376,12 @@ impl<T: Target + ?Sized, C: Clock + ?Sized> Bench<'_, T, C> {
         }
     }
 
+    fn close_all(&mut self) {
+        for lane in 0..self.limits.lanes {
+            self.close(lane);
+        }
+    }
+
     fn close(&mut self, lane: usize) {
         if self.lanes[lane].take().is_some() {
             self.target.close(lane);
@@ -411,6 +457,24 @@ mod tests {
         assert_near(table.round_ms(12), costs.round_ms(12));
         assert_near(table.hold_ms(1, 7), costs.hold_ms(1, 7));
         assert!(clock.now() < Duration::from_secs(15), "took {:?}", clock.now());
+    }
+
+    #[test]
+    fn a_table_of_a_busy_machine_is_disproved_by_a_quiet_one_only() {
+        let busy = ScriptedCosts { round_ms: 2.0 * COSTS.round_ms, row_ms: 3.0 * COSTS.row_ms, ..COSTS };
+        let disproved = |table: &CostTable, costs: ScriptedCosts| {
+            let mut target = fake(limits(4), costs);
+            let (clock, vocabulary) = (target.clock(), target.script().vocabulary as usize);
+            let disproved = table.is_disproved(&mut target, &clock, vocabulary, Duration::from_millis(200));
+            assert_eq!(target.pages_in_use(), 0);
+            disproved.unwrap()
+        };
+        let (of_quiet, of_busy) = (measure(&mut fake(limits(4), COSTS)), measure(&mut fake(limits(4), busy)));
+        assert!(disproved(&of_busy, COSTS));
+        assert!(!disproved(&of_quiet, COSTS));
+        assert!(!disproved(&of_quiet, busy), "that it is slow now says nothing of when it is quiet");
+        let slow_drafts = ScriptedCosts { row_ms: 3.0 * COSTS.row_ms, ..COSTS };
+        assert!(disproved(&measure(&mut fake(limits(4), slow_drafts)), COSTS));
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod check;
 #[path = "../../../server/tests/http/client.rs"]
 mod client;
 mod config;
+#[cfg(target_os = "linux")]
+mod costs;
 mod errors;
 mod field_reports;
 mod leaving;
